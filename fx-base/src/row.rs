@@ -12,24 +12,24 @@ const LANES: usize = 32;
 /// The elements that are summed in their own precision; sums of as many are added in `f64`.
 const BLOCK: usize = 1024;
 
-/// Joins the lanes as a tree.
-#[inline(always)]
-fn tree<T: Copy>(mut lanes: [T; LANES], join: impl Fn(T, T) -> T) -> T {
-    // Widths that are known when this is compiled keep the lanes in registers.
-    macro_rules! halve {
-        ($($width:literal)*) => {$(
+/// Joins lanes as a tree. Widths that are known when this is compiled keep the lanes in registers.
+macro_rules! tree {
+    ($lanes:ident, $join:ident, $($width:literal)*) => {{
+        $(
             for i in 0..$width {
-                lanes[i] = join(lanes[i], lanes[i + $width]);
+                $lanes[i] = $join($lanes[i], $lanes[i + $width]);
             }
-        )*};
-    }
-    halve!(16 8 4 2 1);
-    lanes[0]
+        )*
+        $lanes[0]
+    }};
 }
 
 /// Joins `f` of each element with `start`, which changes nothing.
 #[inline(always)]
 fn join_of<T: Copy, A: Copy>(x: &[T], start: A, f: impl Fn(T) -> A, join: impl Fn(A, A) -> A) -> A {
+    if x.len() < LANES {
+        return join_few(x, start, f, join);
+    }
     let mut lanes = [start; LANES];
     let (chunks, rest) = x.as_chunks::<LANES>();
     for chunk in chunks {
@@ -40,7 +40,40 @@ fn join_of<T: Copy, A: Copy>(x: &[T], start: A, f: impl Fn(T) -> A, join: impl F
     for (lane, &x) in lanes.iter_mut().zip(rest) {
         *lane = join(*lane, f(x));
     }
-    tree(lanes, join)
+    tree!(lanes, join, 16 8 4 2 1)
+}
+
+/// As [`join_of`], of fewer elements than lanes: without the lanes that no element is joined to.
+#[inline(always)]
+fn join_few<T: Copy, A: Copy>(x: &[T], start: A, f: impl Fn(T) -> A, join: impl Fn(A, A) -> A) -> A {
+    const HALF: usize = LANES / 2;
+    const QUARTER: usize = LANES / 4;
+    if x.len() <= QUARTER {
+        let mut lanes = [start; QUARTER];
+        for (lane, &x) in lanes.iter_mut().zip(x) {
+            *lane = join(*lane, f(x));
+        }
+        return tree!(lanes, join, 4 2 1);
+    }
+    let mut lanes = [start; HALF];
+    let (first, rest) = x.split_at(x.len().min(HALF));
+    match first.as_chunks::<HALF>() {
+        ([first], _) => {
+            let values: [A; HALF] = core::array::from_fn(|i| f(first[i]));
+            for i in 0..HALF {
+                lanes[i] = join(lanes[i], values[i]);
+            }
+        }
+        _ => {
+            for (lane, &x) in lanes.iter_mut().zip(first) {
+                *lane = join(*lane, f(x));
+            }
+        }
+    }
+    for (lane, &x) in lanes.iter_mut().zip(rest) {
+        *lane = join(*lane, join(start, f(x)));
+    }
+    tree!(lanes, join, 8 4 2 1)
 }
 
 /// Returns the sum of `f` of each element.
@@ -80,17 +113,20 @@ pub fn mean<T: Real>(x: &[T]) -> T {
 /// Returns the sum of `f` of each pair of elements of two rows of one length, which may be of two types.
 #[inline(always)]
 pub fn sum_of_pairs<A: Copy, B: Copy, T: Real>(x: &[A], y: &[B], f: impl Fn(A, B) -> T) -> T {
+    let add = |a: T, b: T| a + b;
     let mut lanes = [T::ZERO; LANES];
     let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
     for (x, y) in x.iter().zip(y) {
+        // All values first: compilers use vectors for them, where elements are converted, too.
+        let values: [T; LANES] = core::array::from_fn(|i| f(x[i], y[i]));
         for i in 0..LANES {
-            lanes[i] = lanes[i] + f(x[i], y[i]);
+            lanes[i] = lanes[i] + values[i];
         }
     }
     for (lane, (&x, &y)) in lanes.iter_mut().zip(x_rest.iter().zip(y_rest)) {
         *lane = *lane + f(x, y);
     }
-    tree(lanes, |a, b| a + b)
+    tree!(lanes, add, 16 8 4 2 1)
 }
 
 /// Returns the sum of the products of two rows of one length.

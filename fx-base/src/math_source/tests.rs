@@ -383,3 +383,32 @@ fn rows_of_any_length_are_joined() {
     // Ones beyond the precision of f32 are still counted.
     assert_eq!(row::sum(&vec![1.0f32; (1 << 24) + 1024]), ((1 << 24) + 1024) as f32);
 }
+
+/// The sum of terms in the order that is promised: term `i` is added to lane `i % 32`, and the lanes are a tree.
+fn sum_in_lanes(terms: impl Iterator<Item = f32>) -> f32 {
+    let mut lanes = [0.0f32; 32];
+    terms.enumerate().for_each(|(i, term)| lanes[i % 32] += term);
+    for width in [16, 8, 4, 2, 1] {
+        (0..width).for_each(|i| lanes[i] += lanes[i + width]);
+    }
+    lanes[0]
+}
+
+#[test]
+fn the_order_of_a_sum_depends_on_the_length_alone() {
+    use crate::row;
+    for n in 0..200 {
+        // Elements whose sums are rounded, and zeros of both signs.
+        let x: Vec<f32> =
+            elements(n).iter().map(|x| if *x > 5.0 { -0.0 } else { (x * 0.37).exp() }).collect();
+        let bytes: Vec<i8> = (0..n).map(|i| (i * 37 % 256) as u8 as i8).collect();
+        let pairs = || bytes.iter().zip(&x).map(|(b, x)| f32::from(*b) * x);
+        assert_eq!(row::sum(&x).to_bits(), sum_in_lanes(x.iter().copied()).to_bits(), "{n}");
+        let squares = x.iter().map(|x| x * x);
+        assert_eq!(row::sum_squares(&x).to_bits(), sum_in_lanes(squares).to_bits(), "{n}");
+        let got = row::sum_of_pairs(&bytes, &x, |b, x| f32::from(b) * x);
+        assert_eq!(got.to_bits(), sum_in_lanes(pairs()).to_bits(), "{n}");
+        let dot = sum_in_lanes(x.iter().map(|x| x * x));
+        assert_eq!(row::dot(&x, &x).to_bits(), dot.to_bits(), "{n}");
+    }
+}
