@@ -5,6 +5,11 @@ use std::ops::Range;
 use crate::{Array, DType, Element, Result, err};
 
 /// An element type that a signature may name.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no dtype of a signature",
+    label = "not a dtype of a signature",
+    note = "signatures have the dtypes `T` (the floats of the call), `bool`, `u8`, `i8`, `i32`, `i64`, `f32` and `f64`"
+)]
 pub trait BlockElement: Element {
     /// Returns elements if they are of this type, or none at all.
     fn read<'a>(data: Data<'a>) -> &'a [Self];

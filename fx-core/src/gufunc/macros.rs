@@ -1,7 +1,7 @@
 //! [`gufunc!`](crate::gufunc!).
 
 use super::{BlockElement, Data, DataMut};
-use crate::Dim;
+use crate::{DType, Dim};
 
 /// The blocks of an operand.
 #[doc(hidden)]
@@ -62,6 +62,12 @@ impl<'a, T: BlockElement> ResultBlocks<'a, T> {
         block.fill(T::default());
         block
     }
+}
+
+/// Returns the dtype of a type that a signature names.
+#[doc(hidden)]
+pub const fn dtype_of<T: BlockElement>() -> DType {
+    T::DTYPE
 }
 
 /// Takes the next size.
@@ -349,7 +355,7 @@ macro_rules! __gufunc {
         ::core::option::Option::None
     };
     (dtype $t:ident) => {
-        ::core::option::Option::Some(<$t as $crate::Element>::DTYPE)
+        ::core::option::Option::Some($crate::gufunc::dtype_of::<$t>())
     };
     (axis $n:ident) => {
         $crate::gufunc::CoreAxis::Named(stringify!($n))

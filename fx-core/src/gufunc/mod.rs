@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 pub use data::{BlockElement, Data, DataMut};
 #[doc(hidden)]
-pub use macros::{OperandBlocks, ResultBlocks, next_size};
+pub use macros::{OperandBlocks, ResultBlocks, dtype_of, next_size};
 
 use crate::array::{Sizes, Strides, checked_numel, is_row_major};
 use crate::op::ParamKind;
@@ -306,8 +306,18 @@ impl Loops {
             let (shape, strides) = given.next()?;
             let at = shape.len().checked_sub(operand.axes.len())?;
             for (axis, &n) in operand.axes.iter().zip(&shape[at..]) {
-                if let CoreAxis::Named(name) = axis {
-                    known.push((*name, n));
+                let expected = match axis {
+                    CoreAxis::Known(n) => *n,
+                    CoreAxis::Named(name) => match known.iter().find(|(other, _)| other == name) {
+                        Some((_, n)) => *n,
+                        None => {
+                            known.push((*name, n));
+                            n
+                        }
+                    },
+                };
+                if n != expected {
+                    return None;
                 }
             }
             sizes.extend(shape[at..].iter().copied());

@@ -9,11 +9,10 @@ gufunc! {
     /// Products with quantized weights.
     pub trait Quantized; pub static QUANTIZED;
 
-    /// The product of `x` with a transposed matrix of 8-bit weights, whose rows have a scale each: `(x @ mat2.T)
-    /// * scales`, summed in `f32` for halves.
+    /// The product of `x` with a transposed matrix of 8-bit weights, whose rows have a scale each.
     ///
-    /// `x` is `[.., k]`, `mat2` `[n, k]` and `scales` `[n]`; the result is `[.., n]`. A product with few rows
-    /// reads a quarter of the bytes of a product with `f32` weights, which is what its time goes into.
+    /// It is `x.matmul(mat2.T) * scales`; halves are summed in `f32`. The time of a product with one row or a few
+    /// goes into reading the weights, which are a quarter of the bytes of `f32`.
     #[flops = fx_core::Flops::Rule(multiply_adds)]
     #[split = n]
     _weight_int8pack_mm(x: T[k], mat2: i8[n, k], scales: T[n]) -> (out: T[n]) {
@@ -36,6 +35,7 @@ mod tests {
     use fx_core::{DType, Tensor};
 
     use super::Quantized;
+    use crate::ops::view::Shapes;
 
     // PyTorch 2.15: `torch._weight_int8pack_mm(x, mat2, scales)`.
     #[test]
