@@ -48,6 +48,7 @@ const TABLES: &[(&str, &str)] = &[
     ("Pixels and channels", "view"),
     ("Contractions", "linear"),
     ("Products", "linear"),
+    ("Products with quantized weights", "linear"),
     ("Factorisations", "linear"),
     ("Factors", "linear"),
     ("Eigenvalues and singular values", "linear"),
