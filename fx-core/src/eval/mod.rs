@@ -21,6 +21,13 @@ use crate::{
     err,
 };
 
+/// Checks that sizes and numbers of a value are in the ranges of the symbols that a type has in their place.
+///
+/// Fails if one is not.
+pub fn check_ranges(declared: &TypeTree, value: &Value) -> Result<()> {
+    Bindings::default().bind(declared, value)
+}
+
 /// One evaluation of a graph module, to be configured: hooks, given values, wanted values, a profile.
 ///
 /// ```ignore

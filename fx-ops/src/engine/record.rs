@@ -341,6 +341,11 @@ impl Record {
         Window { base, shape, strides, offset: self.dim(window.offset) }
     }
 
+    /// Returns whether the inputs tell the value of a symbol.
+    pub(crate) fn tells(&self, symbol: &Symbol) -> bool {
+        self.value(symbol).is_some()
+    }
+
     fn value(&self, symbol: &Symbol) -> Option<i64> {
         let at = self.symbols.iter().position(|other| other.name() == symbol.name())?;
         self.values[at]

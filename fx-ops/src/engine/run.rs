@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use fx_core::array::dispatch_dtype;
-use fx_core::eval::Inputs;
+use fx_core::eval::{Inputs, check_ranges};
 use fx_core::native::{LoopBody, Routine};
 use fx_core::ops::evaluate_control;
 use fx_core::{
-    Arg, Array, Attribute, GraphModule, NodeId, NodeRef, Result, Tensor, TensorType, Value, bail, err,
+    Arg, Array, Attribute, GraphModule, NodeId, NodeRef, Result, Tensor, TensorType, TypeTree, Value, bail,
+    err,
 };
 use fx_simd::parallel;
 use smallvec::SmallVec;
@@ -213,8 +214,8 @@ impl Ready {
                     // have memory of their own.
                     unsafe { kernel.run(bases) };
                 }
-                Task::Evaluate { call, args, value, is_tensor } => self
-                    .evaluate((call, args), (*value, *is_tensor), inputs, workspace)
+                Task::Evaluate { call, args, value, is_tensor, numbers } => self
+                    .evaluate((call, args), (*value, *is_tensor), numbers.as_deref(), inputs, workspace)
                     .map_err(|error| self.locate(error, step.node))?,
                 Task::SetBuffer { path, value } => {
                     updates.push((path.clone(), self.resolve(value, inputs, workspace)?));
@@ -342,6 +343,7 @@ impl Ready {
         &self,
         (call, args): (&Call, &[Arg<Source>]),
         (value, is_tensor): (ValueId, bool),
+        numbers: Option<&TypeTree>,
         inputs: Inputs<'_>,
         workspace: &mut Workspace,
     ) -> Result<()> {
@@ -360,6 +362,9 @@ impl Ready {
         };
         if let Some(error) = result.error().or_else(|| result.leaves().into_iter().find_map(Tensor::error)) {
             return Err(error.clone());
+        }
+        if let Some(numbers) = numbers {
+            check_ranges(numbers, &result)?;
         }
         match result {
             Arg::Leaf(tensor) if is_tensor => self.enter(value, tensor, workspace),

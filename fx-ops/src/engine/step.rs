@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fx_core::array::Sizes;
-use fx_core::{Arg, DType, Graph, NodeId, Op, Result, Value};
+use fx_core::{Arg, DType, Graph, NodeId, Op, Result, TypeTree, Value};
 
 use super::Compiled;
 use super::kernel::Kernel;
@@ -48,8 +48,14 @@ pub(crate) enum Source {
 pub(crate) enum Task {
     /// Runs a kernel, after the arrays that it writes were made.
     Kernel { kernel: Box<dyn Kernel>, writes: Vec<ValueId> },
-    /// Evaluates an operation, or the module at a path.
-    Evaluate { call: Call, args: Vec<Arg<Source>>, value: ValueId, is_tensor: bool },
+    /// Evaluates an operation, or the module at a path. Numbers out of data are in the ranges of this type.
+    Evaluate {
+        call: Call,
+        args: Vec<Arg<Source>>,
+        value: ValueId,
+        is_tensor: bool,
+        numbers: Option<Arc<TypeTree>>,
+    },
     /// Notes the new value of a buffer or of state.
     SetBuffer { path: Arc<str>, value: Arg<Source> },
 }

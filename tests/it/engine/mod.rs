@@ -709,6 +709,26 @@ fn branches_compute_sizes_from_integers_that_data_give() {
 }
 
 #[test]
+fn numbers_that_data_give_keep_their_range() {
+    let gm = program(
+        "graph main<d: 2..=9>(%x: f32[3], %k: i64[]) {
+            %i: <d> = item(%k)
+            %y = mul(%x, %i)
+            return %y
+        }",
+    );
+    let given = |k: i64| values(&[numbers(&[3], 1), Tensor::from_vec(vec![k], &[])]);
+    [2, 5, 9].into_iter().for_each(|k| agree(&gm, &given(k), true));
+    for engine in Engine::available() {
+        let program = gm.compile(engine).unwrap();
+        for k in [1, 10, -2] {
+            let error = program.call_values(&given(k)).unwrap_err();
+            assert_eq!(error.message(), format!("d is {k}, outside of its range 2..=9"), "{engine}");
+        }
+    }
+}
+
+#[test]
 fn groups_of_channels_are_normalised_in_either_order() {
     for dtype in ["f32", "f64"] {
         for (channels, groups, affine) in

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use fx_core::array::Sizes;
 use fx_core::native::Assemble;
 use fx_core::{
-    Arg, Attribute, DType, ErrorKind, Graph, GraphModule, NodeId, Op, OpCode, Result, Target, Tensor,
+    Arg, Attribute, DType, ErrorKind, Graph, GraphModule, NodeId, Op, OpCode, Result, Symbol, Target, Tensor,
     TensorType, Type, TypeTree, bail, err, ops,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -220,7 +220,7 @@ impl Plan {
                     Some(kernel) => Task::Kernel { kernel, writes: writes.clone() },
                     None => return Ok(None),
                 },
-                Task::Evaluate { call, value, is_tensor, .. } => {
+                Task::Evaluate { call, value, is_tensor, numbers, .. } => {
                     let (call, Some(args)) = (call.clone(), args()) else { return Ok(None) };
                     if let Call::Control(_, programs) = &call {
                         let is_planned = |arg: &Arg<Source>| match arg {
@@ -234,7 +234,8 @@ impl Plan {
                         }
                     }
                     let args = args.iter().map(|arg| new.instance.placed(arg)).collect::<Result<_>>()?;
-                    Task::Evaluate { call, args, value: *value, is_tensor: *is_tensor }
+                    let (value, is_tensor, numbers) = (*value, *is_tensor, numbers.clone());
+                    Task::Evaluate { call, args, value, is_tensor, numbers }
                 }
                 Task::SetBuffer { path, .. } => match args().as_deref() {
                     Some([value]) => {
@@ -613,6 +614,16 @@ impl Lowering<'_> {
         self.note_args(output, holes).map(|_| ())
     }
 
+    /// Returns whether a type has numbers that data decide.
+    fn has_data_numbers(&self, ty: &TypeTree) -> bool {
+        let is_told = |symbol: &Symbol| self.record.as_ref().is_some_and(|record| record.tells(symbol));
+        match ty {
+            Arg::Dim(dim) => dim.symbols().iter().any(|symbol| !is_told(symbol)),
+            Arg::Tuple(items) | Arg::List(items) => items.iter().any(|item| self.has_data_numbers(item)),
+            _ => false,
+        }
+    }
+
     fn evaluate(&mut self, call: Call, bound: &[Arg], id: NodeId) -> Result<Lowered> {
         let args = bound.iter().map(|arg| self.source(arg)).collect::<Result<Vec<_>>>()?;
         let (symbolic, holes) = self.symbolic_args(bound, id)?;
@@ -628,7 +639,8 @@ impl Lowering<'_> {
             }
         };
         let is_tensor = matches!(lowered, Lowered::Tensor(_));
-        let task = Task::Evaluate { call, args, value, is_tensor };
+        let numbers = self.symbolic(id).filter(|ty| self.has_data_numbers(ty)).cloned().map(Arc::new);
+        let task = Task::Evaluate { call, args, value, is_tensor, numbers };
         self.steps.push(Step { task, node: id, frees: Vec::new(), concurrent: 0, made });
         Ok(lowered)
     }
