@@ -44,6 +44,18 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
         let column = run(crate::unsqueeze::OP, [c.get("x")?, Arg::Int(1)])?;
         run(crate::mul::OP, [column, run(crate::unsqueeze::OP, [c.get("vec2")?, Arg::Int(0)])?])
     }),
+    (crate::linear::OP, |c| {
+        let (x, weight) = (c.tensor("x")?, c.tensor("weight")?);
+        if !x.dtype()?.is_int() || weight.ty()?.rank() != 2 {
+            return Err(stays());
+        }
+        let turned = run(crate::permute::OP, [Arg::Leaf(weight.clone()), Arg::ints([1, 0])])?;
+        let product = run(crate::matmul::OP, [Arg::Leaf(x.clone()), turned])?;
+        match c.get("bias")? {
+            Arg::None => Ok(product),
+            bias => run(crate::add::OP, [product, bias]),
+        }
+    }),
     (crate::chain_matmul::OP, chain),
     (crate::linalg_multi_dot::OP, chain),
     (crate::fill::OP, |c| filled(c, c.get("value")?)),
