@@ -39,6 +39,15 @@ fn unsound() -> GraphModule {
     gm
 }
 
+/// The same program, whose first node has a type of another dtype, too.
+fn unsound_twice() -> GraphModule {
+    let mut gm = unsound();
+    let exp = gm.graph().find("exp").unwrap();
+    let wrong: fx::TypeTree = fx::TensorType::new(DType::F64, [2, 2]).into();
+    gm.graph_mut().meta_mut(exp).unwrap().ty = Some(wrong.into());
+    gm
+}
+
 /// Reads a file of these bytes. The error names it without its folder.
 fn of_file(name: &str, bytes: &[u8], read: impl Fn(&std::path::Path) -> Result<()>) -> Error {
     let path = std::env::temp_dir().join(format!("{name}_{}", std::process::id()));
@@ -165,6 +174,7 @@ fn every_mistake_says_what_where_why_and_what_to_do() {
         "saving a program that is not sound" => error_of(fx::save(&unsound(), std::env::temp_dir().join("fx_unsound.fx")));
         "code of a program that is not sound" => error_of(unsound().code().map(|_| ()));
         "a pass on a program that is not sound" => error_of(fx::Passes::parse("normalize", &fx::pass::all()).unwrap().run(&mut unsound()).map(|_| ()));
+        "a pass on a program that has two faults" => error_of(fx::Passes::parse("normalize", &fx::pass::all()).unwrap().run(&mut unsound_twice()).map(|_| ()));
         // Files of another kind.
         "a module that is safetensors" => of_file("fx_not_a_module", &[&16u64.to_le_bytes()[..], br#"{"__metadata__":{}}"#].concat(), |path| fx::load(path).map(|_| ()));
         "weights that are a zip archive" => of_file("fx_not_weights", b"PK\x03\x04 and so on", |path| fx::weights::Weights::open(path).map(|_| ()));

@@ -513,17 +513,23 @@ fn failed(entry: &Entry, error: &Error, gm: &GraphModule) -> Error {
         Some(_) => None,
         None => gm.lint().into_iter().next(),
     };
-    let (text, source) = match unsound {
-        Some(violation) => {
-            let source = violation.source.clone();
-            let violation = Violation { source: None, ..violation };
-            (format!("the pass {} failed, for the program is not sound: {violation}", entry.name), source)
+    if let Some(violation) = unsound {
+        let source = violation.source.clone();
+        let violation = Violation { source: None, ..violation }.to_string();
+        let text = format!("the pass {} failed, for the program is not sound: {violation}", entry.name);
+        let mut new = Error::new(error.kind(), text);
+        if let Some(source) = source {
+            new = new.at(source);
         }
-        None => (format!("the pass {} failed: {}", entry.name, error.message()), error.source_loc().cloned()),
-    };
-    let mut new = Error::new(error.kind(), text);
-    if let Some(source) = source {
-        new = new.at(source);
+        // The pass may have met another fault, whose advice would not help.
+        return match error.advice().filter(|_| violation.contains(error.message())) {
+            Some(advice) => new.help(advice),
+            None => new,
+        };
+    }
+    let mut new = Error::new(error.kind(), format!("the pass {} failed: {}", entry.name, error.message()));
+    if let Some(source) = error.source_loc() {
+        new = new.at(source.clone());
     }
     if let Some(context) = error.context() {
         new = new.in_context(|| context.to_owned());
