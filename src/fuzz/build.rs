@@ -40,7 +40,8 @@ pub(super) fn vocabulary() -> &'static [(Op, Vec<Sample>)] {
     VOCABULARY.get_or_init(|| {
         let is_plain = |op: &Op| {
             let runs_graphs = op.params.iter().any(|param| param.kind == Kind::Graph);
-            !runs_graphs && !op.effects.host && !op.effects.state
+            // The operands of a gufunc have dtypes and sizes of its signature, which other nodes seldom give.
+            !runs_graphs && !op.effects.host && !op.effects.state && op.gufunc.is_none()
         };
         let known = registry().iter().filter(is_plain);
         known.filter_map(|op| Some((op, samples(op).ok().filter(|found| !found.is_empty())?))).collect()
