@@ -48,20 +48,8 @@ fn main() -> Result<()> {
         let accuracy = 100.0 * right.to(DType::F64).mean((), false).item::<f64>()?;
 
         let image = images.narrow(0, 0, 1);
-        let (alone, together) = (micros(|| call(&image))?, micros(|| call(&images))? / 360.0);
+        let (alone, together) = (models::micros(|| call(&image))?, models::micros(|| call(&images))? / 360.0);
         println!("{:8} {accuracy:>8.1}%  {alone:>11.1}  {together:>18.2}  {compile:>13.1}", engine.name());
     }
     Ok(())
-}
-
-/// Returns the median time of a call in microseconds.
-fn micros(call: impl Fn() -> Result<Tensor>) -> Result<f64> {
-    let mut times = Vec::new();
-    for _ in 0..201 {
-        let start = Instant::now();
-        call()?;
-        times.push(start.elapsed().as_secs_f64() * 1e6);
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(times[times.len() / 2])
 }

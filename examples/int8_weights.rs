@@ -5,8 +5,6 @@
 
 mod models;
 
-use std::time::Instant;
-
 use fx::pass::{CONST_FOLD, DEAD_CODE, INLINE_LEAVES};
 use fx::prelude::*;
 use fx::{Engine, GraphModule, Passes};
@@ -78,20 +76,8 @@ fn main() -> Result<()> {
     let x = Tensor::new(vec![0.5f32; 1024]).reshape([1, 1024]);
     for (name, gm) in [("f32", &floats), ("i8", &integers)] {
         let program = gm.compile(Engine::Fused)?;
-        let micros = median(|| program.call(std::slice::from_ref(&x)))?;
+        let micros = models::micros(|| program.call(std::slice::from_ref(&x)))?;
         println!("{name:3}  {:8} bytes  {micros:.0} µs for one row", bytes(gm)?);
     }
     Ok(())
-}
-
-/// Returns the median time of a call in microseconds.
-fn median(call: impl Fn() -> Result<Tensor>) -> Result<f64> {
-    let mut times = Vec::new();
-    for _ in 0..101 {
-        let start = Instant::now();
-        call()?;
-        times.push(start.elapsed().as_secs_f64() * 1e6);
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(times[times.len() / 2])
 }

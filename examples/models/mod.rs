@@ -10,6 +10,7 @@ pub mod minilm;
 pub mod silero_vad;
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use fx::prelude::*;
 use fx::{bail, err};
@@ -45,4 +46,16 @@ pub fn same_bits(what: &str, traced: &Tensor, eager: &Tensor) -> Result<()> {
     }
     println!("{what}: the traced graph gives the same bits");
     Ok(())
+}
+
+/// Returns the median time of a call in microseconds.
+pub fn micros(call: impl Fn() -> Result<Tensor>) -> Result<f64> {
+    let mut times = Vec::new();
+    for _ in 0..201 {
+        let start = Instant::now();
+        call()?;
+        times.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 2])
 }

@@ -358,7 +358,7 @@ macro_rules! rowwise {
             [$(#[$tdoc])*] $trait $table
             $(
                 [$($doc)+] $name ($x: $crate::op::kind::Tensor
-                $(, $y: $crate::__row_operand!(type $($option)?))* $($(, $p: $crate::op::kind::Number)*)?)
+                $(, $y: $crate::__row_operand!(type $($option)?))* $($(, $p: $crate::op::kind::Number)*)?) -> $crate::Tensor
             )*
         }
     };

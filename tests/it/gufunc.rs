@@ -11,7 +11,7 @@ fx::gufunc! {
     /// Operations on blocks of a crate that is neither fx-core nor fx-ops.
     pub trait Own; pub static OWN;
 
-    /// `x @ (weight * scale).T + bias`, for a weight of 8 bits with a scale for each of its rows.
+    /// `(x @ weight.T) * scale + bias`, for a weight of 8 bits with a scale for each of its rows.
     #[split = n]
     linear_int8(x: T[k], weight: i8[n, k], scale: T[n], bias: Option T[n]; factor: 1.0) -> (out: T[n]) {
         for (i, out) in out.iter_mut().enumerate() {

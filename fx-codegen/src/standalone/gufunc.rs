@@ -19,13 +19,10 @@ pub(super) const MODULE: &str = "blocks";
 
 /// Returns the text of the module.
 pub(super) fn module(functions: &Functions<GufuncDef>) -> String {
-    let mut text = "//! Operations on blocks, each of which is computed by itself.\n\nuse super::simd::simd;\nuse super::threads::split;\nuse super::walk::block_of;\nuse super::{math, row};\n"
-        .to_owned();
-    for (def, dtype, name) in functions.all() {
-        // A string takes everything.
-        let _ = write_function(&mut text, def, dtype, name);
-    }
-    text
+    functions.text(
+        "//! Operations on blocks, each of which is computed by itself.\n\nuse super::simd::simd;\nuse super::threads::split;\nuse super::walk::block_of;\nuse super::{math, row};\n",
+        write_function,
+    )
 }
 
 /// Returns the names of core sizes, each once.

@@ -44,21 +44,27 @@ impl<D> Functions<D> {
         name
     }
 
-    /// Returns the functions in the order in which they were named.
-    pub(super) fn all(&self) -> impl Iterator<Item = (&'static D, DType, &str)> {
-        self.0.iter().map(|(def, dtype, name)| (*def, *dtype, name.as_str()))
+    /// Returns the text of their module, which begins with this head.
+    pub(super) fn text(
+        &self,
+        head: &str,
+        write: fn(&mut String, &D, DType, &str) -> std::fmt::Result,
+    ) -> String {
+        let mut text = head.to_owned();
+        for (def, dtype, name) in &self.0 {
+            // A string takes everything.
+            let _ = write(&mut text, def, *dtype, name);
+        }
+        text
     }
 }
 
 /// Returns the text of the module.
 pub(super) fn module(functions: &Functions<RowwiseDef>) -> String {
-    let mut text = "//! Operations on rows, each of which is computed by itself.\n\nuse super::simd::simd;\nuse super::threads::split;\nuse super::{math, row};\n"
-        .to_owned();
-    for (def, dtype, name) in functions.all() {
-        // A string takes everything.
-        let _ = write_function(&mut text, def, dtype, name);
-    }
-    text
+    functions.text(
+        "//! Operations on rows, each of which is computed by itself.\n\nuse super::simd::simd;\nuse super::threads::split;\nuse super::{math, row};\n",
+        write_function,
+    )
 }
 
 fn write_function(text: &mut String, def: &RowwiseDef, dtype: DType, name: &str) -> std::fmt::Result {

@@ -85,7 +85,7 @@ pub fn next_size<'a>(sizes: &mut std::slice::Iter<'a, Dim>) -> &'a Dim {
 ///     /// My operations on blocks.
 ///     pub trait Blocks; pub static BLOCKS;
 ///
-///     /// `x @ (weight * scale).T`, for a weight of 8 bits with a scale for each of its rows.
+///     /// `(x @ weight.T) * scale`, for a weight of 8 bits with a scale for each of its rows.
 ///     #[split = n]
 ///     linear_int8(x: T[k], weight: i8[n, k], scale: T[n]) -> (out: T[n]) {
 ///         for (i, out) in out.iter_mut().enumerate() {
@@ -186,37 +186,15 @@ macro_rules! gufunc {
                     $crate::Op::new(&DEF)
                 };
             }
-            $(#[doc = $doc])+
-            #[track_caller]
-            pub fn $name(
-                $x: impl $crate::ToArg<$crate::op::kind::Tensor>
-                $(, $y: impl $crate::ToArg<$crate::__gufunc!(type $($s)+)>)*
-                $($(, $p: impl $crate::ToArg<$crate::op::kind::Number>)*)?
-            ) -> $crate::__gufunc!(ret $($out)+) {
-                $crate::trace::apply_given($name::OP, false, [$x.given() $(, $y.given())* $($(, $p.given())*)?])
-            }
         )*
-        $(#[$tdoc])*
-        pub trait $trait: ::core::convert::AsRef<$crate::Tensor> {
+        $crate::__tensor_functions! {
+            [$(#[$tdoc])*] $trait $table
             $(
-                $(#[doc = $doc])+
-                #[track_caller]
-                fn $name(
-                    &self
-                    $(, $y: impl $crate::ToArg<$crate::__gufunc!(type $($s)+)>)*
-                    $($(, $p: impl $crate::ToArg<$crate::op::kind::Number>)*)?
-                ) -> $crate::__gufunc!(ret $($out)+) {
-                    $crate::trace::apply_given(
-                        $name::OP,
-                        true,
-                        [$crate::Given::Tensor(self.as_ref()) $(, $y.given())* $($(, $p.given())*)?],
-                    )
-                }
+                [$($doc)+] $name ($x: $crate::op::kind::Tensor
+                $(, $y: $crate::__gufunc!(type $($s)+))* $($(, $p: $crate::op::kind::Number)*)?)
+                    -> $crate::__gufunc!(ret $($out)+)
             )*
         }
-        impl $trait for $crate::Tensor {}
-        #[doc = concat!("The operations of [`", stringify!($trait), "`].")]
-        pub static $table: &[$crate::Op] = &[$($name::OP),*];
     };
 }
 

@@ -311,24 +311,24 @@ macro_rules! pointwise {
             [$(#[$tdoc])*] $trait $table
             $(
                 [$($doc)+] $name ($x: $crate::op::kind::Operand
-                $(, $y: $crate::__operand!(type $($absent)?))* $($(, $p: $crate::op::kind::Number)*)?)
+                $(, $y: $crate::__operand!(type $($absent)?))* $($(, $p: $crate::op::kind::Number)*)?) -> $crate::Tensor
             )*
         }
     };
 }
 
-/// Writes a function and a method for each operation that gives one tensor, and the table of the operations.
+/// Writes a function and a method for each operation, and the table of the operations.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __tensor_functions {
     (
         [$(#[$tdoc:meta])*] $trait:ident $table:ident
-        $([$($doc:literal)+] $name:ident ($x:ident: $kind:ty $(, $y:ident: $other:ty)*))*
+        $([$($doc:literal)+] $name:ident ($x:ident: $kind:ty $(, $y:ident: $other:ty)*) -> $ret:ty)*
     ) => {
         $(
             $(#[doc = $doc])+
             #[track_caller]
-            pub fn $name($x: impl $crate::ToArg<$kind> $(, $y: impl $crate::ToArg<$other>)*) -> $crate::Tensor {
+            pub fn $name($x: impl $crate::ToArg<$kind> $(, $y: impl $crate::ToArg<$other>)*) -> $ret {
                 $crate::trace::apply_given($name::OP, false, [$x.given() $(, $y.given())*])
             }
         )*
@@ -337,7 +337,7 @@ macro_rules! __tensor_functions {
             $(
                 $(#[doc = $doc])+
                 #[track_caller]
-                fn $name(&self $(, $y: impl $crate::ToArg<$other>)*) -> $crate::Tensor {
+                fn $name(&self $(, $y: impl $crate::ToArg<$other>)*) -> $ret {
                     $crate::trace::apply_given(
                         $name::OP, true, [$crate::Given::Tensor(self.as_ref()) $(, $y.given())*],
                     )
