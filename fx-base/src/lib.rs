@@ -1,6 +1,8 @@
-//! What the language and the kernels of fx share: errors, the log and scalar mathematics. It depends on nothing.
+//! What the language and the kernels of fx share: errors, the log, scalar mathematics and
+//! places in memory. It depends on nothing.
 #![forbid(unsafe_code)]
 
+pub mod arena;
 pub mod error;
 pub mod logging;
 #[allow(

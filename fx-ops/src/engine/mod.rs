@@ -374,7 +374,8 @@ impl Compiled {
         let plans = self.plans.all();
         let of = |entry: &Arc<Entry>| {
             let memory = &entry.ready.as_ref().ok()?.plan.memory;
-            Some(CallMemory { block: memory.bytes, bound: memory.bound, arrays: memory.arrays })
+            let arena = &memory.arena;
+            Some(CallMemory { block: arena.bytes, bound: arena.bound, arrays: memory.arrays })
         };
         plans.iter().filter_map(of).collect()
     }
@@ -394,8 +395,8 @@ impl Compiled {
             text.push_str(&format!(
                 "{} steps, {} bytes of memory (at least {}), {} bytes of arrays{}\n",
                 ready.plan.steps.len(),
-                memory.bytes,
-                memory.bound,
+                memory.arena.bytes,
+                memory.arena.bound,
                 memory.arrays,
                 if ready.plan.is_bound { ", as planned for other sizes" } else { "" }
             ));

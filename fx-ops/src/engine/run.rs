@@ -62,11 +62,12 @@ impl Ready {
     /// Makes the memory of a call, of a block that nobody has any more if that is large enough.
     pub(crate) fn workspace(&self, mut block: Vec<Line>) -> Result<Workspace> {
         let n = self.plan.values.len();
-        let lines = self.plan.memory.bytes.div_ceil(size_of::<Line>());
+        let memory = &self.plan.memory.arena;
+        let lines = memory.bytes.div_ceil(size_of::<Line>());
         if block.len() < lines {
             drop(block);
-            block = fx_simd::reserve(lines)
-                .map_err(|_| err!(Limit, "cannot allocate {} bytes", self.plan.memory.bytes))?;
+            block =
+                fx_simd::reserve(lines).map_err(|_| err!(Limit, "cannot allocate {} bytes", memory.bytes))?;
             block.resize(lines, Line([0; 64]));
         }
         let start: *mut u8 = block.as_mut_ptr().cast();
@@ -74,7 +75,7 @@ impl Ready {
         for (value, info) in self.plan.values.iter().enumerate() {
             match &info.home {
                 Home::Memory => {
-                    if let Some(place) = self.plan.memory.places[value] {
+                    if let Some(place) = memory.places[value] {
                         bases[value] = start.wrapping_add(place);
                     }
                 }

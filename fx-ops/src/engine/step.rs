@@ -35,6 +35,13 @@ pub(crate) struct Info {
     pub(crate) numel: usize,
 }
 
+impl Info {
+    /// Returns the bytes of its elements.
+    pub(crate) fn bytes(&self) -> usize {
+        self.numel * self.dtype.size()
+    }
+}
+
 /// A tensor in an argument of an operation that is evaluated.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {

@@ -247,9 +247,9 @@ impl Plan {
             let Step { node, concurrent, made, .. } = *step;
             steps.push(Step { task, node, frees: step.frees.clone(), concurrent, made });
         }
-        for &(step, from, by) in &self.memory.reuses {
+        for &(step, from, by) in &self.memory.arena.reuses {
             if let Task::Kernel { kernel, .. } = &mut steps[step].task {
-                kernel.reuse(from, by);
+                kernel.reuse(from as ValueId, by as ValueId);
             }
         }
         let output = match new.args.last_mut().and_then(Option::take).as_deref() {
