@@ -37,6 +37,8 @@ mod documents {
 
 #[doc(hidden)]
 pub mod __private;
+#[doc(hidden)]
+pub mod __test;
 pub mod bench;
 pub mod bisect;
 pub mod build;

@@ -23,7 +23,7 @@ pub(crate) fn for_each_dim<'a>(ty: &'a TypeTree, f: &mut dyn FnMut(&'a Dim)) {
 }
 
 /// Returns the distinct symbols of a type in order.
-pub(crate) fn symbols(ty: &TypeTree) -> Vec<Symbol> {
+pub fn symbols(ty: &TypeTree) -> Vec<Symbol> {
     let mut found = Vec::new();
     for_each_dim(ty, &mut |dim| dim.collect_symbols(&mut found));
     found
@@ -96,7 +96,7 @@ fn is_of_arguments(ty: &TypeTree, args: &[TypeTree]) -> bool {
 
 /// Gives the new symbols of a result the names that the node was recorded with, and those without one a name
 /// by `name`.
-pub(crate) fn settle(
+pub fn settle(
     ty: TypeTree,
     args: &[TypeTree],
     recorded: Option<&TypeTree>,
@@ -208,28 +208,6 @@ impl Names {
             if taken.insert(name.clone()) {
                 return name;
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_out_of_data_keep_the_range_of_their_rule() {
-        let of = |symbol: &Symbol| -> TypeTree { Arg::dim(Dim::symbol(symbol.clone())) };
-        let mut name = || Arc::from("u0");
-        for (min, max) in [(i64::MIN, None), (0, Some(6)), (-3, Some(3)), (2, None)] {
-            let ruled = of(&Symbol::fresh(0).ranged(min, max));
-            let found = symbols(&settle(ruled.clone(), &[], None, &mut name)).remove(0);
-            assert_eq!((found.name(), found.min(), found.max()), ("u0", min, max));
-
-            // What the rule leaves open is as recorded.
-            let recorded = of(&Symbol::new("n").ranged(1, Some(4)));
-            let found = symbols(&settle(ruled, &[], Some(&recorded), &mut name)).remove(0);
-            let min = if min == i64::MIN { 1 } else { min };
-            assert_eq!((found.name(), found.min(), found.max()), ("n", min, max.or(Some(4))));
         }
     }
 }

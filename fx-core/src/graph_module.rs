@@ -120,7 +120,8 @@ impl GraphModule {
     }
 
     /// Returns a copy that shares sub-modules and buffers with this one, to return to if an edit fails.
-    pub(crate) fn snapshot(&self) -> GraphModule {
+    #[doc(hidden)]
+    pub fn snapshot(&self) -> GraphModule {
         GraphModule {
             name: self.name.clone(),
             graph: self.graph.clone(),

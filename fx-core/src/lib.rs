@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod __private;
+#[doc(hidden)]
+pub mod __test;
 pub mod analysis;
 pub mod arg;
 pub mod array;

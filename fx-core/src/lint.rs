@@ -471,6 +471,3 @@ pub(crate) fn bind(bound: &mut FxHashSet<Symbol>, ty: &TypeTree) {
         }
     });
 }
-
-#[cfg(test)]
-mod tests;

@@ -25,7 +25,7 @@ const LONGEST_RESERVED: usize = 8;
 
 /// The names in use, and the largest number given to each base.
 #[derive(Clone, Debug)]
-pub(crate) struct Namespace<T> {
+pub struct Namespace<T> {
     used: FxHashMap<Arc<str>, T>,
     counts: FxHashMap<Arc<str>, u64>,
 }
@@ -38,7 +38,7 @@ impl<T> Default for Namespace<T> {
 
 /// What [`Namespace::claim`] changed, so that it can be undone.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub struct Claim {
     base: Arc<str>,
     old_count: Option<u64>,
 }
@@ -64,7 +64,7 @@ impl<T: Copy> Namespace<T> {
     }
 
     /// Makes a unique name from `hint` and gives it to `owner`.
-    pub(crate) fn claim(&mut self, hint: &str, owner: T) -> (Arc<str>, Claim) {
+    pub fn claim(&mut self, hint: &str, owner: T) -> (Arc<str>, Claim) {
         let hint = sanitise(hint);
         let (base, number) = split_number(&hint);
         let base = &base[..base.len().min(MAX_BASE)];
@@ -241,59 +241,4 @@ fn edit_distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(hints: &[&str]) -> Vec<String> {
-        let mut names = Namespace::<()>::default();
-        hints.iter().map(|hint| names.claim(hint, ()).0.to_string()).collect()
-    }
-
-    #[test]
-    fn follows_the_table_of_torch_fx() {
-        assert_eq!(names(&["add", "add", "add_1"]), ["add", "add_1", "add_2"]);
-        assert_eq!(names(&["add_5", "add", "add"]), ["add_5", "add", "add_6"]);
-        assert_eq!(names(&["foo_1_1", "foo_1", "foo_1"]), ["foo_1_1", "foo_1", "foo_2"]);
-        assert_eq!(
-            names(&["class", "match", "self", "3d", "", "a b"]),
-            ["class", "match_1", "self_1", "_3d", "_unnamed", "a_b"]
-        );
-        assert_eq!(names(&["x_01", "x_01"]), ["x_01", "x_01_1"]);
-    }
-
-    #[test]
-    fn reserved_words_are_sorted() {
-        assert!(RESERVED.is_sorted());
-        assert_eq!(RESERVED.iter().map(|word| word.len()).max(), Some(LONGEST_RESERVED));
-    }
-
-    #[test]
-    fn snake_cases_as_the_census_says() {
-        let pairs = [
-            ("net.0.Conv1", "net_0_conv1"),
-            ("MyNorm", "my_norm"),
-            ("camelCase", "camel_case"),
-            ("ALL_CAPS", "all_caps"),
-            ("__call__", "call"),
-            ("a.b.weight", "a_b_weight"),
-            ("BatchNorm2d", "batch_norm2d"),
-            ("größe.Ünit", "gr__e__nit"),
-        ];
-        for (name, expected) in pairs {
-            assert_eq!(snake_case(name), expected);
-        }
-    }
-
-    #[test]
-    fn equal_hints_stay_linear() {
-        let mut names = Namespace::<()>::default();
-        for _ in 0..50_000 {
-            names.claim("add_1", ());
-            names.claim("add", ());
-        }
-        assert_eq!(&*names.claim("add", ()).0, "add_100000");
-    }
 }

@@ -74,7 +74,7 @@ pub struct RowwiseDef {
     pub out: Option<&'static str>,
     /// What the engines run.
     pub kernels: Kernels,
-    /// The body as it is written, if `kernels` are tuned ones: in unit tests of the crate of the row.
+    /// The body as it is written, if `kernels` are tuned ones: in debug builds, for tests.
     pub portable: Option<Kernels>,
     /// The text of the body.
     pub body: &'static str,
@@ -444,9 +444,9 @@ macro_rules! __row_operand {
         None
     };
     (portable $portable:ident $tuned:ident) => {{
-        #[cfg(test)]
+        #[cfg(debug_assertions)]
         const KERNELS: Option<$crate::rowwise::Kernels> = Some($portable);
-        #[cfg(not(test))]
+        #[cfg(not(debug_assertions))]
         const KERNELS: Option<$crate::rowwise::Kernels> = None;
         KERNELS
     }};

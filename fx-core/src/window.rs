@@ -64,7 +64,7 @@ impl OpDef {
     /// elements lie in operands as these do. Fails if an argument is not known, or does not fit.
     pub fn windows_of(&self, args: &[Arg<Window>], ty: &TypeTree) -> Result<Option<Windows>> {
         let Some(rule) = self.windows else { return Ok(None) };
-        let mut call = WindowCall { args, ty, requires: Vec::new() };
+        let mut call = WindowCall::new(args, ty);
         let Some(result) = rule(&mut call)? else { return Ok(None) };
         let mut requires = call.requires;
         requires.retain(|dim| dim.bounds().0 < 0);
@@ -155,7 +155,17 @@ impl Window {
     }
 }
 
-impl WindowCall<'_> {
+impl<'a> WindowCall<'a> {
+    /// Makes a call with these arguments, whose result has this type.
+    pub fn new(args: &'a [Arg<Window>], ty: &'a TypeTree) -> Self {
+        WindowCall { args, ty, requires: Vec::new() }
+    }
+
+    /// Returns the expressions of which the rule said that they must not be negative.
+    pub fn required(&self) -> &[Dim] {
+        &self.requires
+    }
+
     /// Returns an argument as it is. Fails if there are fewer.
     pub fn given(&self, at: usize) -> Result<&Arg<Window>> {
         self.args.get(at).ok_or_else(|| err!(Argument, "there is no argument {at}"))
@@ -333,53 +343,4 @@ pub fn reshape(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
 pub fn expand(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
     let (x, shape) = (call.window(0)?.clone(), call.shape()?);
     Ok(call.expand(&x, &shape).map(Arg::Leaf))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn dims(text: &str) -> Vec<Dim> {
-        text.split_whitespace().map(|dim| dim.parse().unwrap()).collect()
-    }
-
-    #[test]
-    fn reshapes_of_windows_with_gaps_are_found_for_symbols() {
-        // The middle third of rows, as one chunk of a product for queries, keys and values.
-        let x = Window::row_major(0, &dims("b s 2304")).slice(2, &Dim::new(768), Dim::new(768), &Dim::new(1));
-        let heads = x.reshape(&dims("b s 12 64")).unwrap();
-        assert_eq!((heads.strides, heads.offset), (dims("2304*s 2304 64 1"), Dim::new(768)));
-        let rows = x.reshape(&dims("b*s 768")).unwrap();
-        assert_eq!(rows.strides, dims("2304 1"));
-        assert_eq!(x.reshape(&dims("b 768*s")), None);
-        let turned = x.permute(&[1, 0, 2]);
-        assert_eq!(turned.reshape(&dims("b*s 768")), None);
-        assert_eq!(turned.reshape(&dims("s 1 b 768")).unwrap().strides, dims("2304 0 2304*s 1"));
-        assert_eq!(x.reshape(&dims("b s 12 65")), None);
-    }
-
-    #[test]
-    fn sizes_that_may_differ_must_be_equal_to_expand() {
-        let x = Window::row_major(0, &dims("n 1"));
-        let mut call = WindowCall { args: &[], ty: &Arg::None, requires: Vec::new() };
-        assert_eq!(call.expand(&x, &dims("4 n 3")).unwrap().strides, dims("0 1 0"));
-        assert!(call.requires.is_empty());
-        assert_eq!(call.expand(&x, &dims("3")), None);
-        assert_eq!(call.expand(&Window::row_major(0, &dims("4 1")), &dims("5 3")), None);
-        assert_eq!(call.expand(&x, &dims("5 3")).unwrap().strides, dims("1 0"));
-        assert_eq!(call.requires, dims("n-5 5-n"));
-    }
-
-    #[test]
-    fn positions_count_from_either_end() {
-        let n: Dim = "n".parse().unwrap();
-        assert_eq!(from_front(&Dim::new(-2), &n), &n - 2);
-        let at = from_front(&Dim::symbol(crate::Symbol::with_range("i", -9, None)), &n);
-        for (i, expected) in [(-3, 7), (0, 0), (4, 4)] {
-            let value = |symbol: &crate::Symbol| Some(if symbol.name() == "i" { i } else { 10 });
-            assert_eq!(at.eval(&value).unwrap(), expected);
-        }
-        assert_eq!(clamped(&Dim::new(-20), &Dim::new(7)), Dim::new(0));
-        assert_eq!(clamped(&Dim::new(20), &Dim::new(7)), Dim::new(7));
-    }
 }

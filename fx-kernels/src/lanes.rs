@@ -11,13 +11,13 @@
 use std::hint::black_box;
 
 /// Rows shorter than this are combined in 16 lanes,
-pub(crate) const TINY: usize = 64;
+pub const TINY: usize = 64;
 /// and those in 32. Longer ones have 64.
 const SHORT: usize = 512;
 
 /// Combines the elements of a row, after `map`, which are joined with `start`, an element that changes no other.
 #[inline(always)]
-pub(crate) fn fold<T: Copy>(row: &[T], start: T, map: impl Fn(T) -> T, join: impl Fn(T, T) -> T) -> T {
+pub fn fold<T: Copy>(row: &[T], start: T, map: impl Fn(T) -> T, join: impl Fn(T, T) -> T) -> T {
     match row.len() {
         0..TINY => fold_in::<T, 16>(row, start, map, join),
         TINY..SHORT => fold_in::<T, 32>(row, start, map, join),
@@ -49,7 +49,7 @@ fn fold_in<T: Copy, const N: usize>(
 
 /// Returns the sum of products of two rows, the second of which is at least as long.
 #[inline(always)]
-pub(crate) fn dot<T: Copy + std::ops::Add<Output = T> + std::ops::Mul<Output = T>, const N: usize>(
+pub fn dot<T: Copy + std::ops::Add<Output = T> + std::ops::Mul<Output = T>, const N: usize>(
     a: &[T],
     b: &[T],
     zero: T,
@@ -70,7 +70,7 @@ pub(crate) fn dot<T: Copy + std::ops::Add<Output = T> + std::ops::Mul<Output = T
 
 /// Returns the last elements of a row, after `map`, before as many of `start` as there are further lanes.
 #[inline(always)]
-pub(crate) fn last<T: Copy, const N: usize>(rest: &[T], start: T, map: impl Fn(T) -> T) -> [T; N] {
+pub fn last<T: Copy, const N: usize>(rest: &[T], start: T, map: impl Fn(T) -> T) -> [T; N] {
     let mut last = [start; N];
     for (last, &x) in last.iter_mut().zip(rest) {
         *last = map(x);
@@ -80,7 +80,7 @@ pub(crate) fn last<T: Copy, const N: usize>(rest: &[T], start: T, map: impl Fn(T
 
 /// Joins lane by lane.
 #[inline(always)]
-pub(crate) fn joined<T: Copy, const N: usize>(mut a: [T; N], b: [T; N], join: &impl Fn(T, T) -> T) -> [T; N] {
+pub fn joined<T: Copy, const N: usize>(mut a: [T; N], b: [T; N], join: &impl Fn(T, T) -> T) -> [T; N] {
     for i in 0..N {
         a[i] = join(a[i], b[i]);
     }
@@ -91,7 +91,7 @@ pub(crate) fn joined<T: Copy, const N: usize>(mut a: [T; N], b: [T; N], join: &i
 /// read after they are written.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-pub(crate) struct Hidden<T>(pub(crate) [T; 16]);
+pub struct Hidden<T>(pub [T; 16]);
 
 macro_rules! halve {
     ($lanes:ident, $join:ident: $($width:literal)*) => {$(
@@ -105,7 +105,7 @@ macro_rules! halve {
 
 /// Joins lanes, of which there are a power of two from 16 to 256, until 16 are left.
 #[inline(always)]
-pub(crate) fn narrow<T: Copy, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> [T; 16] {
+pub fn narrow<T: Copy, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> [T; 16] {
     const { assert!(N.is_power_of_two() && N >= 16 && N <= 256) };
     halve!(lanes, join: 128 64 32 16);
     std::array::from_fn(|i| lanes[i])
@@ -113,37 +113,17 @@ pub(crate) fn narrow<T: Copy, const N: usize>(mut lanes: [T; N], join: impl Fn(T
 
 /// Joins the last lanes.
 #[inline(always)]
-pub(crate) fn tree_of_last<T: Copy>(mut last: [T; 16], join: impl Fn(T, T) -> T) -> T {
+pub fn tree_of_last<T: Copy>(mut last: [T; 16], join: impl Fn(T, T) -> T) -> T {
     halve!(last, join: 8 4 2 1);
     last[0]
 }
 
 /// Joins all lanes, of which there are a power of two from 16 to 256.
 #[inline(always)]
-pub(crate) fn tree<T: Copy, const N: usize>(lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
+pub fn tree<T: Copy, const N: usize>(lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
     let mut last = narrow(lanes, &join);
     if N > 16 {
         last = black_box(Hidden(last)).0;
     }
     tree_of_last(last, join)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_of_any_length_are_joined() {
-        for n in (0..70).chain([127, 128, 129, 1000]) {
-            let row: Vec<f64> = (0..n).map(|i| f64::from(i * 7 % 31 - 9)).collect();
-            let total: f64 = row.iter().map(|x| x * 2.0).sum();
-            assert_eq!(fold(&row, 0.0, |x| x * 2.0, |a, b| a + b), total);
-            let greatest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            assert_eq!(fold(&row, f64::NEG_INFINITY, |x| x, f64::max), greatest);
-            let other: Vec<f64> = row.iter().rev().map(|x| x + 1.0).collect();
-            let sum: f64 = row.iter().zip(&other).map(|(a, b)| a * b).sum();
-            assert_eq!(dot::<_, 16>(&row, &other, 0.0), sum);
-            assert_eq!(dot::<_, 256>(&row, &other, 0.0), sum);
-        }
-    }
 }

@@ -14,7 +14,8 @@ pub mod gemm;
 pub mod group_norm;
 pub mod householder;
 pub mod interpolate;
-mod lanes;
+#[doc(hidden)]
+pub mod lanes;
 pub mod lu;
 #[cfg(any(feature = "linalg", feature = "fft"))]
 mod memory;

@@ -23,16 +23,13 @@ mod mutable;
 mod narrow;
 mod owned;
 mod replay;
-mod report;
+pub(crate) mod report;
 mod segment;
 mod session;
 mod site;
 mod stance;
 mod store;
 mod tell;
-#[cfg(test)]
-mod tests;
-
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -389,6 +386,11 @@ impl<T: Traceable<M>, M> Function<T, M> {
             cache.load_kept();
             Shared { cache, types }
         }))
+    }
+
+    /// Returns the function as it was given.
+    pub fn function(&self) -> &T {
+        &self.function
     }
 
     /// Calls the function with one tensor per argument. Fails if the function does, with the error that it has

@@ -6,9 +6,6 @@
 
 mod plans;
 mod state;
-#[cfg(test)]
-mod tests;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 

@@ -244,6 +244,3 @@ fn example(ty: &Type, depth: usize) -> Result<Value> {
         other => return Err(err!(Argument, "there is no example of {other}")),
     })
 }
-
-#[cfg(test)]
-mod tests;

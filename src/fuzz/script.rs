@@ -122,6 +122,3 @@ fn compare(
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

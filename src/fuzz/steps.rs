@@ -518,14 +518,3 @@ impl Builder {
         }
     }
 }
-
-/// Checks that the operations that steps name are there.
-#[cfg(test)]
-#[test]
-fn operations_of_steps_exist() {
-    for name in
-        ["conv1d", "conv2d", "conv_transpose1d", "linear", "batch_norm", "arange", "full", "dropout", "size"]
-    {
-        assert_eq!(super::build::op(name).name, name);
-    }
-}

@@ -340,7 +340,7 @@ pub(super) fn sizes_of(ty: &TensorType) -> Arg {
 }
 
 /// Returns whether elements in these sizes and strides can be seen in new sizes without copying.
-pub(super) fn is_viewable(sizes: &[i64], strides: &[i64], new: &[i64]) -> bool {
+pub fn is_viewable(sizes: &[i64], strides: &[i64], new: &[i64]) -> bool {
     let numel: i64 = sizes.iter().fold(1, |n, &size| n.saturating_mul(size));
     if numel == 0 || sizes.len() != strides.len() {
         return true;
@@ -370,19 +370,4 @@ pub(super) fn is_viewable(sizes: &[i64], strides: &[i64], new: &[i64]) -> bool {
         }
     }
     true
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_viewable;
-
-    #[test]
-    fn only_whole_runs_can_be_viewed() {
-        assert!(is_viewable(&[2, 3, 4], &[12, 4, 1], &[6, 4]));
-        assert!(is_viewable(&[2, 3, 4], &[12, 4, 1], &[24]));
-        assert!(!is_viewable(&[3, 2], &[1, 3], &[6]));
-        assert!(is_viewable(&[3, 2], &[1, 3], &[3, 1, 2]));
-        assert!(!is_viewable(&[2, 2, 3], &[12, 3, 1], &[4, 3]));
-        assert!(is_viewable(&[2, 2, 3], &[12, 3, 1], &[2, 6]));
-    }
 }

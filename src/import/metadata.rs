@@ -17,7 +17,7 @@ pub(super) fn of(node: &Node) -> NodeMeta {
 }
 
 /// Returns the innermost line that is not PyTorch's own; if all are, the innermost.
-fn source(trace: &str) -> Option<SourceLoc> {
+pub fn source(trace: &str) -> Option<SourceLoc> {
     let mut found = None;
     for line in trace.lines().rev() {
         let Some((file, rest)) =
@@ -39,7 +39,7 @@ fn source(trace: &str) -> Option<SourceLoc> {
 }
 
 /// Reads `key,path,type;…`, outermost first; the root is left out.
-fn module_stack(text: &str) -> Option<Arc<[ModuleFrame]>> {
+pub fn module_stack(text: &str) -> Option<Arc<[ModuleFrame]>> {
     let frame = |entry: &str| {
         let mut parts = entry.splitn(3, ',');
         let (key, path, type_name) = (parts.next()?, parts.next()?, parts.next()?);
@@ -65,24 +65,4 @@ fn module_stack(text: &str) -> Option<Arc<[ModuleFrame]>> {
 fn dotted(path: &str) -> String {
     let path = path.strip_prefix("L['self'].").or_else(|| path.strip_prefix("L['self']")).unwrap_or(path);
     path.replace("_modules['", "").replace("']", "").replace(".slice(None, None, None)", "")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_users_innermost_line_is_taken() {
-        let trace = "File \"net.py\", line 3, in forward\n    x = self.a(x)\n  File \"/venv/torch/nn/linear.py\", line 9, in f\n    y";
-        assert_eq!(source(trace).unwrap().to_string(), "net.py:3:1");
-        assert_eq!(source("File \"torch/nn/a.py\", line 7, in f").unwrap().to_string(), "torch/nn/a.py:7:1");
-        assert!(source("File \"<eval>\", line 7\n File \"x\", line 99999999999").is_none());
-    }
-
-    #[test]
-    fn stacks_name_modules_and_calls() {
-        let stack = module_stack("L__self__,,a.Net;L__self___fc@2,fc@2,torch.nn.Linear").unwrap();
-        assert_eq!((&*stack[0].path, &*stack[0].type_name, stack[0].call), ("fc", "Linear", 2));
-        assert!(module_stack("L__self__,,a.Net").is_none() && module_stack(";;,").is_none());
-    }
 }

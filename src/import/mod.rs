@@ -9,7 +9,7 @@
 //! memory.
 
 mod adapt;
-mod alias;
+pub(crate) mod alias;
 mod archive;
 mod aten;
 mod autocast;
@@ -22,16 +22,16 @@ mod control;
 mod fft;
 mod linalg;
 mod loops;
-mod metadata;
+pub(crate) mod metadata;
 mod normalization;
-mod out;
+pub(crate) mod out;
 mod payload;
-mod pytree;
+pub(crate) mod pytree;
 mod random;
 mod row_call;
 mod schema;
 pub(crate) mod single;
-mod symbols;
+pub(crate) mod symbols;
 mod torchscript;
 mod transformer;
 mod unrolled_rnn;

@@ -148,12 +148,12 @@ const CREATES: &[&str] = &[
 const REDUCES: &[&str] = &["sum", "nansum", "prod", "cumsum", "cumprod"];
 
 /// Returns whether an overload writes to tensors that are given.
-pub(super) fn is_out(overload: &str) -> bool {
+pub fn is_out(overload: &str) -> bool {
     overload == "out" || overload.ends_with("_out") || OVERLOADS.contains(&overload)
 }
 
 /// Returns the name of the overload that gives what one with `out` writes.
-pub(super) fn without<'a>(base: &str, overload: &'a str) -> &'a str {
+pub fn without<'a>(base: &str, overload: &'a str) -> &'a str {
     let full = format!("{base}.{overload}");
     if let Some((_, other)) = WITHOUT.iter().find(|(name, _)| *name == full) {
         return other;
@@ -162,7 +162,7 @@ pub(super) fn without<'a>(base: &str, overload: &'a str) -> &'a str {
 }
 
 /// Returns whether an argument of an operator is a tensor that it writes to.
-fn is_target(base: &str, overload: &str, name: &str) -> bool {
+pub fn is_target(base: &str, overload: &str, name: &str) -> bool {
     let full = format!("{base}.{overload}");
     if let Some((_, names)) = NAMES.iter().find(|(other, _)| *other == full || *other == base) {
         return names.contains(&name);
@@ -277,21 +277,4 @@ fn write(builder: &mut Builder<'_>, view: &View, new: NodeId, target: &str) -> A
     builder.write(view, new)?;
     let version = builder.storages[view.storage].version;
     Ok(Out::View(View { node: new, version, ..view.clone() }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn overloads_and_targets_are_told_from_others() {
-        assert!(is_out("out") && is_out("Tensor_out") && is_out("dim_max") && !is_out("Tensor"));
-        assert_eq!(without("clamp", "Tensor_out"), "Tensor");
-        assert_eq!(without("max", "out"), "other");
-        assert_eq!(without("add", "out"), "");
-        // The bounds of `clamp` have the names of what `aminmax` writes.
-        assert!(is_target("aminmax", "out", "max") && !is_target("clamp", "out", "max"));
-        assert!(is_target("var_mean", "correction_out", "out1") && !is_target("pool", "out", "output_size"));
-        assert!(is_target("gelu_backward", "grad_input", "grad_input"));
-    }
 }

@@ -16,9 +16,6 @@ mod module;
 mod report;
 mod sizes;
 mod structure;
-#[cfg(test)]
-mod tests;
-
 use std::collections::HashMap;
 use std::ops::Deref;
 

@@ -528,6 +528,3 @@ tuples!(A B C D E; 0 1 2 3 4);
 tuples!(A B C D E G; 0 1 2 3 4 5);
 tuples!(A B C D E G H; 0 1 2 3 4 5 6);
 tuples!(A B C D E G H I; 0 1 2 3 4 5 6 7);
-
-#[cfg(test)]
-mod tests;

@@ -1,7 +1,7 @@
 //! TorchScript programs that run: [`script`](fn@script) compiles a text, [`AtenOperators`] are the operators on
 //! tensors for the virtual machine of [`fx_script`], [`check_case`] compares a program with PyTorch.
 
-mod check;
+pub(crate) mod check;
 mod leaves;
 mod operators;
 pub(crate) mod program;

@@ -172,6 +172,3 @@ impl Script {
         &mut self.session
     }
 }
-
-#[cfg(test)]
-mod tests;

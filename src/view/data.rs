@@ -133,7 +133,7 @@ impl Table {
 impl Writer {
     fn new() -> Self {
         Writer {
-            families: Families::new(),
+            families: Families::built_in(),
             strings: Strings::default(),
             frames: Table::default(),
             stacks: Table::default(),

@@ -8,7 +8,7 @@
 //! `&`, there they become text nodes and attributes only. The policy in the page forbids all requests.
 
 mod data;
-mod family;
+pub(crate) mod family;
 
 use crate::GraphModule;
 use crate::pass::Report;

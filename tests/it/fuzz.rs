@@ -65,3 +65,14 @@ fn a_wrong_pass_is_found_and_the_program_shrunk() {
     let computed = graph.nodes().filter(|(_, node)| is_call(node.opcode())).count();
     assert!(computed <= 2 && failure.text.contains("sub(") && !failure.inputs.is_empty(), "{failure:?}");
 }
+
+/// Rules of types that random programs do not ask for name these operations.
+#[test]
+fn operations_of_steps_exist() {
+    let registry = fx::registry();
+    for name in
+        ["conv1d", "conv2d", "conv_transpose1d", "linear", "batch_norm", "arange", "full", "dropout", "size"]
+    {
+        assert!(registry.find(name).is_ok(), "{name}");
+    }
+}

@@ -61,6 +61,20 @@ fn comment(line: &str) -> Option<&str> {
 }
 
 #[test]
+fn crates_without_a_test_build_have_no_tests_inside() {
+    let mut findings = Vec::new();
+    for manifest in files("Cargo.toml") {
+        let Some((_, lib)) = manifest.text.split_once("[lib]") else { continue };
+        if lib.split("\n[").next().is_some_and(|lib| lib.contains("test = false")) {
+            let src = manifest.path.replace("Cargo.toml", "src/");
+            let has_tests = |file: &File| file.path.starts_with(&src) && file.text.contains("#[cfg(test)]");
+            findings.extend(files(".rs").into_iter().filter(has_tests).map(|file| file.path));
+        }
+    }
+    none(findings, "nothing would run these tests; they belong into `tests/it` of the crate");
+}
+
+#[test]
 fn comments_are_not_too_wide() {
     let mut findings = Vec::new();
     for file in files(".rs").into_iter().filter(|file| !is_text_of_crates(&file.path)) {

@@ -11,9 +11,6 @@ mod liveness;
 mod memory;
 mod reach;
 mod summary;
-#[cfg(test)]
-mod tests;
-
 pub use cost::{Cost, Costs, ParameterCount, Sizes, count_parameters};
 pub use dominators::Dominators;
 pub use flow::Flow;

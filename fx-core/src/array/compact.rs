@@ -69,19 +69,3 @@ fx_simd::wide! {
         marks.iter().map(|&mark| u32::from(mark)).sum()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn marked_numbers_are_kept_in_order() {
-        for n in [0, 1, 5, CHUNK, CHUNK + 1, 3 * CHUNK + 7] {
-            let mark = |at: usize, marks: &mut [bool]| {
-                marks.iter_mut().enumerate().for_each(|(i, mark)| *mark = (at + i) % 7 < 3);
-            };
-            let expected: Vec<i64> = (0..n as i64).filter(|i| i % 7 < 3).collect();
-            assert_eq!(compacted(n, &mark, |i| i as i64).unwrap(), expected);
-        }
-    }
-}

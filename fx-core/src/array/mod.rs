@@ -18,8 +18,6 @@ mod fmt;
 mod gather;
 mod interop;
 mod layout;
-#[cfg(test)]
-mod tests;
 mod view;
 
 use std::sync::Arc;

@@ -18,8 +18,6 @@ pub(crate) mod observed;
 mod operators;
 mod order;
 mod polynomial;
-#[cfg(test)]
-mod tests;
 mod text;
 
 use std::hash::{Hash, Hasher};

@@ -225,7 +225,7 @@ impl Drop for Graph {
             name: self.name.clone(),
             slots: std::mem::take(&mut self.slots),
             free: std::mem::take(&mut self.free),
-            order: std::mem::replace(&mut self.order, super::Order::new()),
+            order: std::mem::take(&mut self.order),
             names: std::mem::take(&mut self.names),
             readers: std::mem::take(&mut self.readers),
             inputs: std::mem::take(&mut self.inputs),
@@ -313,4 +313,15 @@ impl Graph {
             Undo::Name(name) => self.name = name,
         }
     }
+}
+
+/// Returns the number of arguments and places that the journal of a transaction holds: its memory.
+pub fn journal_weight(graph: &Graph) -> usize {
+    let leaves = |args: &[Arg]| args.iter().map(|arg| arg.leaves().len()).sum::<usize>();
+    let weight = |undo: &Undo| match undo {
+        Undo::Args { args, .. } => leaves(args),
+        Undo::Input { places, .. } => places.len(),
+        _ => 1,
+    };
+    graph.journal.as_ref().map_or(0, |journal| journal.edits.iter().map(weight).sum())
 }

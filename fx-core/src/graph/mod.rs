@@ -15,8 +15,8 @@ mod check;
 mod copy;
 mod edges;
 mod edit;
-mod journal;
-mod order;
+pub(crate) mod journal;
+pub(crate) mod order;
 mod readers;
 mod sizes;
 mod slots;
@@ -635,8 +635,3 @@ fn check_keywords(kwargs: &Kwargs) -> Result<()> {
         None => Ok(()),
     }
 }
-
-#[cfg(test)]
-mod surgery;
-#[cfg(test)]
-mod tests;

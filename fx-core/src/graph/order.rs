@@ -6,7 +6,8 @@
 
 const GAP: u64 = 1 << 20;
 const LIMIT: u64 = 1 << 62;
-pub(super) const NIL: u32 = u32::MAX;
+/// No entry.
+pub const NIL: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
@@ -17,39 +18,51 @@ struct Link {
 
 /// The order of the entries of an arena, by index.
 #[derive(Clone, Debug)]
-pub(super) struct Order {
+pub struct Order {
     links: Vec<Link>,
     first: u32,
     last: u32,
 }
 
+impl Default for Order {
+    fn default() -> Self {
+        Order::new()
+    }
+}
+
 impl Order {
-    pub(super) fn new() -> Self {
+    /// Makes an order without entries.
+    pub fn new() -> Self {
         Order { links: Vec::new(), first: NIL, last: NIL }
     }
 
-    pub(super) fn first(&self) -> u32 {
+    /// Returns the first entry.
+    pub fn first(&self) -> u32 {
         self.first
     }
 
-    pub(super) fn last(&self) -> u32 {
+    /// Returns the last entry.
+    pub fn last(&self) -> u32 {
         self.last
     }
 
-    pub(super) fn next(&self, index: u32) -> u32 {
+    /// Returns the entry after one.
+    pub fn next(&self, index: u32) -> u32 {
         self.links[index as usize].next
     }
 
-    pub(super) fn prev(&self, index: u32) -> u32 {
+    /// Returns the entry before one.
+    pub fn prev(&self, index: u32) -> u32 {
         self.links[index as usize].prev
     }
 
-    pub(super) fn label(&self, index: u32) -> u64 {
+    /// Returns the label of an entry: greater than those of the entries before it.
+    pub fn label(&self, index: u32) -> u64 {
         self.links[index as usize].label
     }
 
     /// Links `index` in before `next`, or last if `next` is [`NIL`]. It must not be linked.
-    pub(super) fn insert_before(&mut self, index: u32, next: u32) {
+    pub fn insert_before(&mut self, index: u32, next: u32) {
         let prev = if next == NIL { self.last } else { self.prev(next) };
         if self.links.len() <= index as usize {
             self.links.resize(index as usize + 1, Link { prev: NIL, next: NIL, label: 0 });
@@ -72,7 +85,8 @@ impl Order {
         }
     }
 
-    pub(super) fn unlink(&mut self, index: u32) {
+    /// Takes an entry out.
+    pub fn unlink(&mut self, index: u32) {
         let Link { prev, next, .. } = self.links[index as usize];
         match prev {
             NIL => self.first = next,
@@ -132,48 +146,5 @@ impl Order {
             }
         }
         unreachable!("u32 entries fit into 2^62 labels at every density that the loop allows");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn labels_follow_the_list(spots in proptest::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 1..400)) {
-            let mut order = Order::new();
-            let mut model: Vec<u32> = Vec::new();
-            for (i, (spot, reuse)) in spots.into_iter().enumerate() {
-                let at = if reuse { model.len() / 2 } else { spot.index(model.len() + 1) };
-                let next = model.get(at).copied().unwrap_or(NIL);
-                order.insert_before(i as u32, next);
-                model.insert(at, i as u32);
-            }
-            let labels: Vec<u64> = model.iter().map(|&i| order.label(i)).collect();
-            prop_assert!(labels.windows(2).all(|w| w[0] < w[1]));
-        }
-    }
-
-    #[test]
-    fn many_insertions_at_one_spot_are_cheap() {
-        for before_fixed in [false, true] {
-            let mut order = Order::new();
-            order.insert_before(0, NIL);
-            order.insert_before(1, NIL);
-            let mut fixed = 1;
-            for i in 2..200_000 {
-                order.insert_before(i, fixed);
-                if !before_fixed {
-                    fixed = i;
-                }
-            }
-            let mut at = order.first();
-            while order.next(at) != NIL {
-                assert!(order.label(at) < order.label(order.next(at)));
-                at = order.next(at);
-            }
-        }
     }
 }

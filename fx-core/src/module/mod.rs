@@ -7,8 +7,6 @@
 mod field;
 pub mod load;
 mod state_cell;
-#[cfg(test)]
-mod tests;
 pub(crate) mod ties;
 mod walk;
 

@@ -27,7 +27,7 @@ pub fn text_diff(before: &str, after: &str) -> String {
 }
 
 /// Returns every line of both texts in order, with ` ` for those of both.
-pub(super) fn edits<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<(char, &'a str)> {
+pub fn edits<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<(char, &'a str)> {
     let prefix = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let suffix = a[prefix..].iter().rev().zip(b[prefix..].iter().rev()).take_while(|(a, b)| a == b).count();
     let mut edits: Vec<(char, &str)> = a[..prefix].iter().map(|line| (' ', *line)).collect();

@@ -22,8 +22,6 @@ mod pipeline;
 mod sample;
 mod shape_prop;
 mod sink;
-#[cfg(test)]
-mod tests;
 mod unflatten;
 mod unroll_loops;
 mod verify;
@@ -36,6 +34,8 @@ pub use canonicalize::CANONICALIZE;
 pub use const_fold::{CONST_FOLD, erase_unused, fold_values, remove_unread, updated_buffers};
 pub use cse::CSE;
 pub use dead_code::DEAD_CODE;
+#[doc(hidden)]
+pub use diff::edits;
 pub use diff::text_diff;
 pub use driver::{Culprit, PassReport, Passes, Report};
 pub use functionalize::{FUNCTIONALIZE, State, functionalize};

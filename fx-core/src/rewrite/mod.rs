@@ -15,9 +15,6 @@ mod match_;
 mod matcher;
 mod pattern;
 mod rule;
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

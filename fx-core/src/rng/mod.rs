@@ -515,7 +515,7 @@ fx_simd::wide! {
 
 /// The Philox4x32 bijection with ten rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
 #[inline(always)]
-fn philox4x32_10(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
+pub fn philox4x32_10(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for _ in 0..10 {
         let a = u64::from(counter[0]) * 0xd251_1f53;
         let b = u64::from(counter[2]) * 0xcd9e_8d57;
@@ -529,6 +529,3 @@ fn philox4x32_10(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     }
     counter
 }
-
-#[cfg(test)]
-mod tests;

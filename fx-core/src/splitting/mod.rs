@@ -19,9 +19,6 @@ pub mod partition;
 pub mod pipeline;
 pub(crate) mod plan;
 mod size;
-#[cfg(test)]
-mod tests;
-
 use std::sync::Arc;
 
 pub use size::{PartSize, split_by_size};

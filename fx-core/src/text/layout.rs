@@ -16,24 +16,24 @@ const POSITION_SWEEPS: usize = 24;
 
 /// A box to be placed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
-    pub(super) width: f64,
-    pub(super) height: f64,
+pub struct Size {
+    pub width: f64,
+    pub height: f64,
     /// Whether it is to stand just above its first user rather than at the top.
-    pub(super) sinks: bool,
+    pub sinks: bool,
 }
 
 /// A placed picture; coordinates are from the top left.
 #[derive(Debug, Default)]
-pub(super) struct Layout {
-    pub(super) width: f64,
-    pub(super) height: f64,
+pub struct Layout {
+    pub width: f64,
+    pub height: f64,
     /// The middle of each box.
-    pub(super) centres: Vec<(f64, f64)>,
+    pub centres: Vec<(f64, f64)>,
     /// Pieces of edges from top to bottom, and whether each ends at a box.
-    pub(super) pieces: Vec<(Vec<(f64, f64)>, bool)>,
+    pub pieces: Vec<(Vec<(f64, f64)>, bool)>,
     /// Edges that are drawn directly, from box to box.
-    pub(super) direct: Vec<(usize, usize)>,
+    pub direct: Vec<(usize, usize)>,
 }
 
 /// A box or a bend.
@@ -46,7 +46,7 @@ struct Vertex {
 }
 
 /// Lays out boxes; `inputs` are those of each box and come before it. The last box stands at the bottom.
-pub(super) fn layout(sizes: &[Size], inputs: &[Vec<usize>]) -> Layout {
+pub fn layout(sizes: &[Size], inputs: &[Vec<usize>]) -> Layout {
     if sizes.is_empty() {
         return Layout::default();
     }

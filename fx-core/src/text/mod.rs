@@ -36,13 +36,12 @@
 
 mod blocks;
 mod dot;
-mod layout;
+#[doc(hidden)]
+pub mod layout;
 mod lex;
 mod meta;
 mod parse;
 mod print;
 mod svg;
-#[cfg(test)]
-mod tests;
 mod torch;
 mod value;

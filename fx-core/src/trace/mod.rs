@@ -13,9 +13,6 @@ mod modules;
 mod observe;
 mod record;
 mod region;
-#[cfg(test)]
-mod tests;
-
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

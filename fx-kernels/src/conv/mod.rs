@@ -466,7 +466,8 @@ impl Geometry {
     }
 }
 
-mod channels_last;
+#[doc(hidden)]
+pub mod channels_last;
 mod prepared;
 mod tiled;
 mod transposed;
@@ -500,6 +501,3 @@ fx_simd::wide! {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

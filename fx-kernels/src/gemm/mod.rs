@@ -12,13 +12,12 @@ use super::lanes;
 pub use self::blocked::{Done, Left, Output, Product, Right};
 pub(crate) use self::blocked::{pack, pack_in_place, pack_slivers};
 use self::sealed::Scratch;
-#[cfg(test)]
-pub(crate) use self::tile::tile_f64;
 pub(crate) use self::tile::{Next, Operands, Spread, Tap, Taps, Windows};
 pub use self::tile::{Tile, TileEpilogue};
 
 mod blocked;
-mod tile;
+#[doc(hidden)]
+pub mod tile;
 
 /// Row and column stride of a matrix, in elements. Zero repeats a row or column of an input.
 pub type Strides = (usize, usize);
@@ -697,6 +696,3 @@ mod sealed {
     raw!(f32, matrixmultiply::sgemm, tile_f32);
     raw!(f64, matrixmultiply::dgemm, tile_f64);
 }
-
-#[cfg(test)]
-mod tests;

@@ -701,6 +701,3 @@ fn averages<T: Real>(
     });
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

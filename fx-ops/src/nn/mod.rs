@@ -33,9 +33,6 @@ mod pool;
 mod rearrange;
 mod recurrent;
 mod sequential;
-#[cfg(test)]
-mod tests;
-
 pub use activation::{GELU, Hardswish, LeakyReLU, ReLU, ReLU6, SiLU, Sigmoid, Softmax, Tanh};
 pub use attention::MultiheadAttention;
 pub use bilinear::Bilinear;

@@ -285,33 +285,3 @@ fn singular_values(x: &Array) -> Result<Array> {
         Array::from_vec(out, &crate::ops::check::sizes(&ty.shape)?)
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn singular_values_of_a_known_matrix() {
-        let x = Array::from_vec(vec![3.0f64, 0.0, 4.0, 5.0], &[2, 2]).unwrap();
-        let values = singular_values(&x).unwrap().to_vec::<f64>().unwrap();
-        assert!(
-            (values[0] - 45f64.sqrt()).abs() < 1e-12 && (values[1] - 5f64.sqrt()).abs() < 1e-12,
-            "{values:?}"
-        );
-        let flat = Array::from_vec(vec![0.0f64; 0], &[2, 0]).unwrap();
-        assert_eq!(singular_values(&flat).unwrap().shape(), [0]);
-    }
-
-    #[test]
-    fn a_batch_of_systems_gives_the_same_bits_for_any_number_of_threads() {
-        let (batch, n) = (300, 9);
-        let data: Vec<f32> =
-            (0..batch * n * n).map(|i| ((i * i % 1009 * 7919 % 1013) as f32).sin()).collect();
-        let x = Array::from_vec(data, &[batch, n, n]).unwrap();
-        let run = |threads| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| inverse(&x).unwrap())
-        };
-        assert!(run(1).bits_eq(&run(3)));
-    }
-}

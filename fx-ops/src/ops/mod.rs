@@ -23,8 +23,6 @@ mod flops;
 pub mod fractional_max_pool;
 pub mod grid_sample;
 pub mod histogram;
-#[cfg(test)]
-mod host_tests;
 pub mod im2col;
 pub mod index_write;
 pub mod indices;
@@ -58,8 +56,6 @@ pub mod signal_windows;
 pub mod slice_scatter;
 pub mod special;
 pub mod strided;
-#[cfg(test)]
-mod testing;
 pub mod text;
 pub mod unique;
 pub mod view;
@@ -156,21 +152,4 @@ pub fn registry() -> Registry {
         registry.add(table).expect("built-in names are distinct; a test checks it");
     }
     registry
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use fx_core::Registry;
-
-    #[test]
-    fn names_are_distinct() {
-        let rows = || super::tables().flatten();
-        let core = Registry::core();
-        let names: BTreeSet<&str> = rows().map(|op| op.name).chain(core.iter().map(|op| op.name)).collect();
-        assert_eq!(names.len(), core.iter().count() + rows().count());
-        assert_eq!(super::registry().iter().count(), names.len());
-        assert_eq!(names.len(), 599);
-    }
 }

@@ -11,9 +11,6 @@ mod debug_records;
 mod values;
 mod write;
 
-#[cfg(test)]
-mod tests;
-
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 

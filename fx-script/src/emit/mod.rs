@@ -29,9 +29,6 @@ mod statement;
 mod unit;
 mod upgrades;
 
-#[cfg(test)]
-mod tests;
-
 pub(crate) use self::attribute::numbered;
 pub(crate) use self::global::{Constant as GlobalConstant, Global, constant as global_constant};
 pub(crate) use self::unit::scope_of;

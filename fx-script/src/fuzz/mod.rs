@@ -263,6 +263,3 @@ fn kind(problem: &str) -> String {
     let plain = line.split('\'').step_by(2).collect::<String>();
     plain.split(' ').filter(|word| word.chars().all(char::is_alphabetic)).take(4).collect()
 }
-
-#[cfg(test)]
-mod tests;

@@ -18,7 +18,7 @@ pub struct Reference {
     python: String,
     dialect: Dialect,
     /// The longest time that a program may take.
-    pub(super) limit: Duration,
+    pub limit: Duration,
     running: Running,
 }
 

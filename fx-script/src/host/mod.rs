@@ -27,8 +27,17 @@ type Row = (&'static str, &'static str, HostFunction);
 
 /// Finds the function of an operator such as `aten::add.int`; `None` if it has none, as those on tensors.
 pub fn find(name: &str) -> Option<HostFunction> {
+    table().get(name).copied()
+}
+
+/// Returns the names of the operators that have a function, in no order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    table().keys().map(String::as_str)
+}
+
+fn table() -> &'static HashMap<String, HostFunction> {
     static TABLE: OnceLock<HashMap<String, HostFunction>> = OnceLock::new();
-    let table = TABLE.get_or_init(|| {
+    TABLE.get_or_init(|| {
         let tables = [numbers::TABLE, text::TABLE, containers::TABLE, program::TABLE, tensors::TABLE];
         let mut table = HashMap::new();
         for (name, overloads, function) in tables.into_iter().flatten() {
@@ -39,8 +48,7 @@ pub fn find(name: &str) -> Option<HostFunction> {
             }
         }
         table
-    });
-    table.get(name).copied()
+    })
 }
 
 /// The text that a program prints.
@@ -75,6 +83,3 @@ impl Output {
 fn arg<'a>(args: &[&'a Value], at: usize) -> Result<&'a Value> {
     args.get(at).copied().ok_or_else(|| err!(Argument, "the argument {at} is missing"))
 }
-
-#[cfg(test)]
-mod tests;

@@ -197,6 +197,3 @@ impl PartialEq for Constant {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -18,9 +18,6 @@ mod session;
 mod text;
 mod upgrade;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

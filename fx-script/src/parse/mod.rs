@@ -6,9 +6,6 @@
 mod expr;
 mod statement;
 
-#[cfg(test)]
-mod tests;
-
 use std::sync::Arc;
 
 use fx_core::logging::{self, Stage};

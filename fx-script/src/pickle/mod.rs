@@ -11,9 +11,6 @@ mod read;
 mod scalar_type;
 mod write;
 
-#[cfg(test)]
-mod tests;
-
 use std::sync::Arc;
 
 pub use self::read::read;

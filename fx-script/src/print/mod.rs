@@ -5,9 +5,6 @@
 
 mod expr;
 
-#[cfg(test)]
-mod tests;
-
 use crate::ast::{ClassDef, Expr, ExprKind, File, Function, Item, Member, Parameter, Stmt, StmtKind};
 
 /// Returns the text of a file.

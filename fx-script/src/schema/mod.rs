@@ -6,9 +6,6 @@
 mod overload;
 mod read;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};

@@ -218,6 +218,3 @@ fn brief(value: &Value) -> String {
         None => line,
     }
 }
-
-#[cfg(test)]
-mod tests;

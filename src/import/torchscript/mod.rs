@@ -65,6 +65,3 @@ pub fn torchscript_archive(path: impl AsRef<Path>) -> Result<Archive> {
 pub fn torchscript_archive_from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Archive> {
     Archive::open(ZipFile::from_bytes(bytes.into(), AGAIN)?)
 }
-
-#[cfg(test)]
-mod tests;

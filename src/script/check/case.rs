@@ -18,7 +18,7 @@ use crate::{Array, DType, Result, bail, err};
 const TOLERANCE: (f64, f64) = (1e-4, 1e-5);
 
 /// A program with its state, as something runs it.
-pub(super) trait Callee {
+pub trait Callee {
     /// Calls a method. Fails if the program does.
     fn call(&mut self, method: &str, args: Vec<Value>, kwargs: Vec<(String, Value)>) -> Result<Value>;
 
@@ -64,7 +64,7 @@ impl Callee for Script {
 }
 
 /// A case that was read.
-pub(super) struct Case {
+pub struct Case {
     path: PathBuf,
     json: Json,
     tensors: Option<Weights>,
@@ -72,7 +72,7 @@ pub(super) struct Case {
 
 impl Case {
     /// Reads a case. Fails if the files are damaged or missing.
-    pub(super) fn open(path: &Path) -> Result<Case> {
+    pub fn open(path: &Path) -> Result<Case> {
         let wrong = |what: &dyn std::fmt::Display| err!(Load, "{}: {what}", path.display());
         let text = std::fs::read_to_string(path).map_err(|error| err!(Io, "{}: {error}", path.display()))?;
         let json: Json = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
@@ -85,18 +85,17 @@ impl Case {
     }
 
     /// Returns the path of the archive.
-    pub(super) fn archive(&self) -> PathBuf {
+    pub fn archive(&self) -> PathBuf {
         self.path.with_extension("pt")
     }
 
     /// Returns whether reading the archive must fail.
-    pub(super) fn must_refuse(&self) -> bool {
+    pub fn must_refuse(&self) -> bool {
         self.json["must_refuse"] == Json::Bool(true)
     }
 
     /// Returns the methods that are called.
-    #[cfg(test)]
-    pub(super) fn methods(&self) -> std::collections::BTreeSet<&str> {
+    pub fn methods(&self) -> std::collections::BTreeSet<&str> {
         let sets = self.json["sets"].as_array().into_iter().flatten();
         let calls = sets.flat_map(|set| set["calls"].as_array().into_iter().flatten());
         calls.map(|call| call["method"].as_str().unwrap_or("forward")).collect()
@@ -109,7 +108,7 @@ impl Case {
 
     /// Makes all calls on programs that `load` makes, one for each set; `definitions` are of the archive. Fails
     /// with the first call whose result, error, text or state is not PyTorch's.
-    pub(super) fn check<C: Callee>(&self, definitions: &Program, load: &dyn Fn() -> Result<C>) -> Result<()> {
+    pub fn check<C: Callee>(&self, definitions: &Program, load: &dyn Fn() -> Result<C>) -> Result<()> {
         let mut fields = HashMap::new();
         for class in definitions.definitions.classes.iter() {
             let name = class.name.rsplit('.').next().unwrap_or_default().to_owned();

@@ -1,6 +1,6 @@
 //! TorchScript programs beside PyTorch: every `NAME.pt` of a folder with the calls of its `NAME.json`.
 
-mod case;
+pub(crate) mod case;
 mod graph;
 
 use std::fmt;
@@ -219,6 +219,3 @@ fn refused(outcome: Result<Session>) -> Result<()> {
         Ok(_) => bail!(Check, "the archive must be refused, and was read"),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -41,6 +41,11 @@ impl AtenOperators {
     pub fn new(registry: Registry) -> AtenOperators {
         AtenOperators { shared: Arc::new(Shared { registry, plans: SharedPlans::default() }) }
     }
+
+    /// Returns for how many calls of rows there is a plan: those of programs that are held.
+    pub fn plans(&self) -> usize {
+        self.shared.plans.len()
+    }
 }
 
 impl Operators for AtenOperators {
@@ -196,6 +201,3 @@ impl Results<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -54,9 +54,14 @@ impl SharedPlans {
     }
 
     /// Returns how many plans there are.
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.0.lock().unwrap().plans.values().filter(|plan| plan.strong_count() > 0).count()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .plans
+            .values()
+            .filter(|plan| plan.strong_count() > 0)
+            .count()
     }
 }
 

@@ -8,8 +8,6 @@
 mod array;
 mod entry;
 mod syntax;
-#[cfg(test)]
-mod tests;
 mod types;
 mod windows;
 

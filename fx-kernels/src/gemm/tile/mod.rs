@@ -8,29 +8,29 @@ use super::Strides;
 /// Loops for one element type.
 pub struct Tile<T: 'static> {
     /// The rows of a full tile.
-    pub(crate) rows: usize,
+    pub rows: usize,
     /// The columns of a tile.
-    pub(crate) cols: usize,
+    pub cols: usize,
     run: unsafe fn(rows: usize, cols: usize, k: usize, &Operands<'_, T>),
     windows: unsafe fn(rows: usize, cols: usize, &Windows<'_, T>),
     groups: unsafe fn(rows: usize, cols: usize, &Spread, &Windows<'_, T>),
     /// The elements of a vector.
-    pub(crate) lanes: usize,
+    pub lanes: usize,
     taps: unsafe fn(rows: usize, channels: usize, &Taps<'_, T>),
     /// The rows of which dot products are computed at a time.
-    pub(crate) dot_rows: usize,
+    pub dot_rows: usize,
     dots: unsafe fn(rows: usize, k: usize, a: *const T, stride: usize, b: [*const T; 2], out: &mut Dots<T>),
 }
 
 /// How many full tiles a single row may be as wide as: two vectors are too few for no sum to wait for the
 /// step before, and memory gives a third more to who reads in some places at a time.
-pub(crate) const ROW: usize = 4;
+pub const ROW: usize = 4;
 
 /// The rows of the largest tile.
 const MOST_ROWS: usize = 12;
 
 /// The dot products of some rows with two columns.
-pub(crate) type Dots<T> = [[T; 2]; 4];
+pub type Dots<T> = [[T; 2]; 4];
 
 /// What is done to the elements of a tile as soon as they are there: first the bias is added, then what lies
 /// elsewhere as the result does, and then they are bounded. NaN stays NaN.
@@ -76,7 +76,7 @@ impl<'a, T: Copy> TileEpilogue<'a, T> {
 /// What comes into the second cache while a tile is computed, since it is read after that. Vectors multiply
 /// faster than the processor fetches what lies further away, and it cannot know where that will be.
 #[derive(Clone, Copy)]
-pub(crate) struct Next<T> {
+pub struct Next<T> {
     /// Where the first line is, which need not be there.
     first: *const T,
     /// How many bytes the address moves with each step of `k`.
@@ -85,56 +85,56 @@ pub(crate) struct Next<T> {
 
 impl<T> Next<T> {
     /// Nothing but this, which is read anyway.
-    pub(crate) fn nothing(read: *const T) -> Next<T> {
+    pub fn nothing(read: *const T) -> Next<T> {
         Next { first: read, step: 0 }
     }
 
     /// One of `tiles` shares of so many elements, for a tile of `k` steps.
-    pub(crate) fn share(first: *const T, len: usize, tile: usize, tiles: usize, k: usize) -> Next<T> {
+    pub fn share(first: *const T, len: usize, tile: usize, tiles: usize, k: usize) -> Next<T> {
         let step = (len * size_of::<T>()).div_ceil(tiles * k);
         Next { first: first.wrapping_byte_add(tile * k * step), step }
     }
 }
 
 /// The operands of a tile: `c = alpha * a @ b + beta * c`, where the columns of `b` lie one beside the other.
-pub(crate) struct Operands<'a, T> {
-    pub(crate) a: *const T,
-    pub(crate) a_strides: Strides,
-    pub(crate) b: *const T,
-    pub(crate) b_stride: usize,
+pub struct Operands<'a, T> {
+    pub a: *const T,
+    pub a_strides: Strides,
+    pub b: *const T,
+    pub b_stride: usize,
     /// How far the columns of a full tile are from those of the next, of which a single row may have some.
-    pub(crate) b_tile: usize,
-    pub(crate) alpha: T,
-    pub(crate) beta: T,
-    pub(crate) c: *mut T,
-    pub(crate) c_strides: Strides,
+    pub b_tile: usize,
+    pub alpha: T,
+    pub beta: T,
+    pub c: *mut T,
+    pub c_strides: Strides,
     /// What is done to the elements of `c`.
-    pub(crate) epilogue: TileEpilogue<'a, T>,
+    pub epilogue: TileEpilogue<'a, T>,
     /// What is fetched meanwhile.
-    pub(crate) next: Next<T>,
+    pub next: Next<T>,
 }
 
 /// The operands of a tile whose rows of `a` lie anywhere, each in pieces: what windows of a convolution have
 /// under them.
-pub(crate) struct Windows<'a, T> {
-    pub(crate) a: *const T,
+pub struct Windows<'a, T> {
+    pub a: *const T,
     /// Where the first piece of each row would be, if it were at zero.
-    pub(crate) rows: &'a [usize],
+    pub rows: &'a [usize],
     /// Where the pieces are from there on.
-    pub(crate) pieces: &'a [usize],
+    pub pieces: &'a [usize],
     /// The elements of a piece.
-    pub(crate) piece: usize,
+    pub piece: usize,
     /// As many rows as the pieces have elements, of the columns of a full tile.
-    pub(crate) b: *const T,
-    pub(crate) c: *mut T,
+    pub b: *const T,
+    pub c: *mut T,
     /// The distance of rows; columns are neighbours.
-    pub(crate) c_stride: usize,
+    pub c_stride: usize,
     /// What is done to the elements of `c`.
-    pub(crate) epilogue: TileEpilogue<'a, T>,
+    pub epilogue: TileEpilogue<'a, T>,
 }
 
 /// How a vector of channels of a result, of several groups, takes those of the input.
-pub(crate) struct Spread {
+pub struct Spread {
     /// The number of the first channel of its group for each element of the vector, counted from that of the
     /// first element.
     starts: [u32; MOST_LANES],
@@ -148,7 +148,7 @@ impl Spread {
     /// # Panics
     ///
     /// When they need more elements than the largest vector has.
-    pub(crate) fn new(groups: usize, c_in: usize, c_out: usize) -> Spread {
+    pub fn new(groups: usize, c_in: usize, c_out: usize) -> Spread {
         let inputs = groups * c_in;
         assert!(inputs.max(groups * c_out) <= MOST_LANES, "{groups} groups do not fit into a vector");
         let start = |lane: usize| if lane < groups * c_out { lane / c_out * c_in } else { 0 };
@@ -161,23 +161,23 @@ const MOST_LANES: usize = 16;
 
 /// An element of the kernels of all channels.
 #[derive(Clone, Copy)]
-pub(crate) struct Tap {
+pub struct Tap {
     /// Where the channels are that it meets, from those of the first window on.
-    pub(crate) x: usize,
+    pub x: usize,
     /// Where its weights are.
-    pub(crate) weight: usize,
+    pub weight: usize,
 }
 
 /// Windows of which each channel is multiplied by its own kernel.
-pub(crate) struct Taps<'a, T> {
-    pub(crate) x: *const T,
+pub struct Taps<'a, T> {
+    pub x: *const T,
     /// The distance of windows.
-    pub(crate) step: usize,
-    pub(crate) taps: &'a [Tap],
-    pub(crate) weight: *const T,
-    pub(crate) out: *mut T,
+    pub step: usize,
+    pub taps: &'a [Tap],
+    pub weight: *const T,
+    pub out: *mut T,
     /// What is done to the elements of `out`.
-    pub(crate) epilogue: TileEpilogue<'a, T>,
+    pub epilogue: TileEpilogue<'a, T>,
 }
 
 impl<T: Copy> Tile<T> {
@@ -189,7 +189,7 @@ impl<T: Copy> Tile<T> {
     /// This tile was given by [`tile_f32`] or [`tile_f64`]. The channels that each tap meets under each
     /// window and its weights can be read, and `out` has room for the channels of the windows, one after the
     /// other, which nobody else writes. What finishes it has elements for these.
-    pub(crate) unsafe fn run_taps(&self, rows: usize, channels: usize, operands: &Taps<'_, T>) {
+    pub unsafe fn run_taps(&self, rows: usize, channels: usize, operands: &Taps<'_, T>) {
         debug_assert!(matches!(rows, 1 | 2 | 4) && channels >= self.lanes);
         // SAFETY: the caller's promise, and the features were found when the tile was given.
         unsafe { (self.taps)(rows, channels, operands) }
@@ -203,7 +203,7 @@ impl<T: Copy> Tile<T> {
     /// This tile was given by [`tile_f32`] or [`tile_f64`]. For `k` steps, `a` must be readable at the rows
     /// of the tile and `b` at the columns of full ones, and `c` writable at the rows and columns of the tile,
     /// by nobody else. What finishes it has elements for these, the columns of which are then neighbours.
-    pub(crate) unsafe fn run(&self, rows: usize, cols: usize, k: usize, operands: &Operands<'_, T>) {
+    pub unsafe fn run(&self, rows: usize, cols: usize, k: usize, operands: &Operands<'_, T>) {
         let most = if rows == 1 { ROW * self.cols } else { self.cols };
         debug_assert!((1..=self.rows).contains(&rows) && (1..=most).contains(&cols));
         debug_assert!(operands.c_strides.1 == 1 || operands.epilogue.is_none());
@@ -218,7 +218,7 @@ impl<T: Copy> Tile<T> {
     /// This tile was given by [`tile_f32`] or [`tile_f64`]. There are no more rows than a full tile has; the
     /// pieces of all rows can be read, `b` at the columns of a full tile, and `c` be written at the rows and
     /// columns of the tile, by nobody else. What finishes it has elements for these.
-    pub(crate) unsafe fn run_windows(&self, cols: usize, operands: &Windows<'_, T>) {
+    pub unsafe fn run_windows(&self, cols: usize, operands: &Windows<'_, T>) {
         debug_assert!((1..=self.rows).contains(&operands.rows.len()) && (1..=self.cols).contains(&cols));
         // SAFETY: the caller's promise, and the features were found when the tile was given.
         unsafe { (self.windows)(operands.rows.len(), cols, operands) }
@@ -232,7 +232,7 @@ impl<T: Copy> Tile<T> {
     ///
     /// As [`run_windows`](Self::run_windows), of pieces for all groups of `spread`, and `b` at the elements
     /// of a vector.
-    pub(crate) unsafe fn run_groups(&self, cols: usize, spread: &Spread, operands: &Windows<'_, T>) {
+    pub unsafe fn run_groups(&self, cols: usize, spread: &Spread, operands: &Windows<'_, T>) {
         debug_assert!((1..=self.rows).contains(&operands.rows.len()) && (1..=self.lanes).contains(&cols));
         debug_assert!((1..=self.lanes).contains(&spread.inputs));
         // SAFETY: the caller's promise, and the features were found when the tile was given.
@@ -246,7 +246,7 @@ impl<T: Copy> Tile<T> {
     /// # Panics
     ///
     /// When an operand is too short.
-    pub(crate) fn dots(
+    pub fn dots(
         &self,
         rows: usize,
         cols: usize,
@@ -268,7 +268,7 @@ impl<T: Copy> Tile<T> {
 }
 
 /// Returns the loops for f32, if this machine has vectors that they are written for.
-pub(crate) fn tile_f32() -> Option<&'static Tile<f32>> {
+pub fn tile_f32() -> Option<&'static Tile<f32>> {
     #[cfg(target_arch = "x86_64")]
     {
         if std::arch::is_x86_feature_detected!("avx512f") {
@@ -285,7 +285,7 @@ pub(crate) fn tile_f32() -> Option<&'static Tile<f32>> {
 }
 
 /// Returns the loops for f64, if this machine has vectors that they are written for.
-pub(crate) fn tile_f64() -> Option<&'static Tile<f64>> {
+pub fn tile_f64() -> Option<&'static Tile<f64>> {
     #[cfg(target_arch = "x86_64")]
     {
         if std::arch::is_x86_feature_detected!("avx512f") {
@@ -326,7 +326,7 @@ macro_rules! tiles {
     ($($name:ident: $t:ty, $features:literal, $lanes:literal, [$($rows:literal)*], [$($dot_rows:literal)*],
         $zero:ident, $load:ident, $store:ident, $load_some:ident, $store_some:ident, $set1:ident, $fma:ident, $mul:ident, $add:ident, $min:ident, $max:ident,
         [$places:ident, $next_places:ident, $permute:ident];)*) => {$(
-        pub(super) static $name: Tile<$t> = {
+        pub static $name: Tile<$t> = {
             const LANES: usize = $lanes;
             const COLS: usize = 2 * LANES;
 
@@ -673,10 +673,7 @@ macro_rules! tiles {
 }
 
 #[cfg(target_arch = "x86_64")]
-mod x86;
+pub mod x86;
 
 #[cfg(target_arch = "aarch64")]
-mod neon;
-
-#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod tests;
+pub mod neon;

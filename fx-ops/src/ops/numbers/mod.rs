@@ -5,9 +5,6 @@
 //! size is a size where [`Dim`] expresses it. `exact` has the arithmetic that hardware lacks.
 
 mod exact;
-#[cfg(test)]
-mod tests;
-
 use std::cmp::Ordering;
 
 use fx_core::op::{Kind, Param};

@@ -4,8 +4,6 @@
 //! sums and what is made of them; `min_max` minima and maxima; `order` sorting and scans; `rank` and `quantiles`
 //! elements by their place in the order; `difference` what compares or joins neighbours.
 
-#[cfg(test)]
-mod bits;
 mod difference;
 pub(crate) mod fold;
 pub(crate) mod min_max;
@@ -13,8 +11,6 @@ mod order;
 mod quantiles;
 mod rank;
 mod sums;
-#[cfg(test)]
-mod tests;
 
 pub use difference::*;
 pub use min_max::*;

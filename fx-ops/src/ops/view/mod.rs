@@ -6,9 +6,6 @@
 mod indexing;
 mod shape;
 mod slicing;
-#[cfg(test)]
-mod tests;
-
 pub(crate) use indexing::out_of_range;
 pub use indexing::*;
 pub use shape::*;

@@ -1,0 +1,5 @@
+//! The macros of fx-macros.
+
+mod call;
+mod module;
+mod trace;
