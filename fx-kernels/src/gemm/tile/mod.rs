@@ -392,11 +392,14 @@ macro_rules! tiles {
                         })*
                         return;
                     }
-                    for i in 0..ROWS {
-                        let mut row = [[0.0; LANES]; VECTORS];
+                    // Row by row here, too: `all` may lie in memory.
+                    let mut all = [[[0.0; LANES]; VECTORS]; ROWS];
+                    $(if const { $rows <= ROWS } {
                         for j in 0..VECTORS {
-                            $store(row[j].as_mut_ptr(), $mul(scale, sums[i][j]));
+                            $store(all[$rows - 1][j].as_mut_ptr(), $mul(scale, sums[$rows - 1][j]));
                         }
+                    })*
+                    for (i, row) in all.iter().enumerate() {
                         for (j, &sum) in row.as_flattened()[..cols].iter().enumerate() {
                             let c = c.wrapping_add(i * rsc + j * csc);
                             *c = if beta == 0.0 { sum } else { sum + beta * *c };
