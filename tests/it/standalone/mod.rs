@@ -34,13 +34,16 @@ pub(super) fn folder(name: &str) -> PathBuf {
 }
 
 /// Runs cargo on a crate that was written, as on a machine without network, with warnings as errors.
+///
+/// Each crate has a target folder of its own: cargo builds one program at a time in a folder, and the crates have
+/// no dependency that they could share.
 fn cargo(dir: &Path, args: &[&str]) -> String {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("standalone/target");
     let output = Command::new(env!("CARGO"))
         .args(args)
         .arg("--offline")
         .current_dir(dir)
-        .env("CARGO_TARGET_DIR", target)
+        .env("CARGO_TARGET_DIR", dir.join("target"))
+        .envs(["CARGO_PROFILE_DEV_DEBUG", "CARGO_INCREMENTAL"].map(|name| (name, "0")))
         .env("RUSTFLAGS", "-D warnings")
         .env("CARGO_TERM_COLOR", "never")
         .output()
