@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use expect_test::expect;
-
 use fx::executor::{Executor, FusionStrategy, PlanKind};
 use fx::prelude::*;
 use fx::{Arg, DType, Engine, GraphModule, Result, Tensor, Value, nn};

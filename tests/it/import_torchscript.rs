@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use fx::torchscript::load::Session;
-use fx::torchscript::value::Value as Item;
-
 use fx::import::{Lowered, TorchScript, torchscript};
 use fx::script::AtenOperators;
+use fx::torchscript::load::Session;
+use fx::torchscript::value::Value as Item;
 use fx::{Array, Compile, Engine, GraphModule, Tensor, Value};
 
 fn data(name: &str) -> PathBuf {

@@ -1,17 +1,16 @@
 //! TorchScript cases of PyTorch.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use expect_test::expect;
-use fx::torchscript::value::Value;
-
 use fx::__test::Case;
 use fx::Arg;
 use fx::prelude::*;
 use fx::script::{AtenOperators, Way, cases, check_folder};
 use fx::torchscript::load::{Program, Session};
+use fx::torchscript::value::Value;
 use fx::{Engine, Result};
-use std::path::{Path, PathBuf};
 
 /// Runs the cases of the repository, or of a folder that `FX_TORCHSCRIPT_CASES` names.
 #[test]

@@ -1,11 +1,10 @@
 //! Operators of tensors in programs.
 
+use fx::script::AtenOperators;
 use fx::torchscript::ir;
+use fx::torchscript::value::Value as Item;
 use fx::torchscript::value::shown;
 use fx::torchscript::vm::{Environment, Executable, Limits, Machine};
-
-use fx::script::AtenOperators;
-use fx::torchscript::value::Value as Item;
 use fx::{Array, Result};
 
 fn run(text: &str, args: Vec<Item>) -> Result<Item> {

@@ -1,7 +1,6 @@
 //! Programs as text.
 
 use expect_test::{Expect, expect};
-
 use fx::script::{AtenOperators, script};
 use fx::torchscript::load::{Program, Session};
 use fx::torchscript::source::Source;

@@ -1,13 +1,12 @@
 //! Arrays: views, copies, conversions and printing.
 
 use expect_test::{Expect, expect};
+use fx_core::ErrorKind;
+use fx_core::array::*;
 use fx_core::{DType, Element, Result, Scalar};
 use half::{bf16, f16};
 use ndarray::{ArrayD, Axis, IxDyn, Slice};
 use proptest::prelude::*;
-
-use fx_core::ErrorKind;
-use fx_core::array::*;
 
 fn arange(shape: &[usize]) -> Array {
     let numel = shape.iter().product::<usize>();

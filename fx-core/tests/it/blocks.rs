@@ -1,8 +1,7 @@
 //! Division of blocks of integers.
 
-use proptest::prelude::*;
-
 use fx_core::{Array, Op, Tensor, ops};
+use proptest::prelude::*;
 
 /// Integers near those at which something changes.
 fn integer() -> impl Strategy<Value = i64> {

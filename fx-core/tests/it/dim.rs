@@ -1,13 +1,12 @@
 //! Symbolic sizes: canonical form, bounds and text.
 
-use fx_core::{Error, Result};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use proptest::prelude::*;
-
 use fx_core::ErrorKind;
 use fx_core::dim::*;
+use fx_core::{Error, Result};
+use proptest::prelude::*;
 
 const _: () = assert!(size_of::<Dim>() <= 16);
 

@@ -1,8 +1,9 @@
 //! Names and ranges of sizes that depend on data.
 
+use std::sync::Arc;
+
 use fx_core::__test::{settle, symbols};
 use fx_core::{Arg, Dim, Symbol, TypeTree};
-use std::sync::Arc;
 
 #[test]
 fn numbers_out_of_data_keep_the_range_of_their_rule() {

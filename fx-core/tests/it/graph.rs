@@ -1,18 +1,17 @@
 //! Laws of graphs: random edit scripts against a naive model, and sizes at which recursion or a quadratic
 //! step would show.
 
-use fx_core::Result;
-use fx_core::{Arg, OpCode, Target, err};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use expect_test::expect;
-use proptest::prelude::*;
-
 use fx_core::NodeId;
+use fx_core::Result;
 use fx_core::graph::*;
+use fx_core::{Arg, OpCode, Target, err};
 use fx_core::{DType, Dim, ErrorKind, MAX_DEPTH, Symbol, TensorType, TypeTree, ops};
+use proptest::prelude::*;
 
 /// One edit; numbers choose among what there is.
 #[derive(Debug, Clone)]

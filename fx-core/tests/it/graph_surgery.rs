@@ -1,14 +1,13 @@
 //! Tests of surgery at sizes where a quadratic step would show, and of transactions in which another graph takes
 //! the place of the edited one.
 
-use fx_core::Result;
-use fx_core::{Arg, OpCode, bail};
-use proptest::prelude::*;
-
 use fx_core::__test::journal_weight;
 use fx_core::NodeId;
+use fx_core::Result;
 use fx_core::graph::*;
+use fx_core::{Arg, OpCode, bail};
 use fx_core::{ErrorKind, ops};
+use proptest::prelude::*;
 
 /// A graph of `n` nodes that one list uses, each at `repeats` places.
 fn wide(n: usize, repeats: usize) -> (Graph, NodeId, Vec<NodeId>, NodeId) {

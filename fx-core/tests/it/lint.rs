@@ -1,13 +1,13 @@
 //! What `lint` finds.
 
+use std::sync::Arc;
+
 use expect_test::expect;
+use fx_core::lint::*;
+use fx_core::module::{InputDecl, Visitor, VisitorMut};
 use fx_core::{
     Arg, Attribute, Dim, Graph, GraphModule, NodeId, OpCode, SourceLoc, TensorType, TypeTree, ops,
 };
-use std::sync::Arc;
-
-use fx_core::lint::*;
-use fx_core::module::{InputDecl, Visitor, VisitorMut};
 use fx_core::{Buffer, Forward, Module, Result, Tensor, Tree, Value, trace};
 
 fn ty(text: &str) -> Option<Arc<TypeTree>> {

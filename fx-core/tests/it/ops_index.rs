@@ -2,10 +2,9 @@
 
 #![allow(clippy::reversed_empty_ranges, reason = "negative bounds count from the end")]
 
-use proptest::prelude::*;
-
 use fx_core::ops::*;
 use fx_core::{Arg, Array, DType, Dim, Symbol, Tensor, TensorType, TypeTree, Value, s, trace};
+use proptest::prelude::*;
 
 /// One entry of a random index of one axis.
 #[derive(Debug, Clone)]

@@ -1,11 +1,10 @@
 //! Passes on graphs as text.
 
 use expect_test::{Expect, expect};
-use fx_core::{Arg, Graph, GraphModule, Result, bail};
-
 use fx_core::ops::{self, Arithmetic as _};
 use fx_core::pass::*;
 use fx_core::testing::{Rng, random_graph};
+use fx_core::{Arg, Graph, GraphModule, Result, bail};
 use fx_core::{Attribute, OpCode, Parameter, Registry, Target, Tensor, trace};
 
 fn parse(text: &str) -> GraphModule {

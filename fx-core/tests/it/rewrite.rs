@@ -1,13 +1,13 @@
 //! Patterns, rules and replacements.
 
-use expect_test::{Expect, expect};
-use fx_core::Result;
-use fx_core::trace::Traceable;
-use fx_core::{Arg, GraphModule, err};
 use std::sync::Arc;
 
+use expect_test::{Expect, expect};
+use fx_core::Result;
 use fx_core::ops::{self, Comparison as _};
 use fx_core::rewrite::*;
+use fx_core::trace::Traceable;
+use fx_core::{Arg, GraphModule, err};
 use fx_core::{Array, Attribute, DType, Graph, Registry, Tensor, Value, rules, symbolic_trace, trace};
 
 fn parse(text: &str) -> GraphModule {

@@ -1,8 +1,7 @@
 //! Random numbers, against the published vectors.
 
-use proptest::prelude::*;
-
 use fx_core::rng::*;
+use proptest::prelude::*;
 
 #[test]
 fn philox_matches_the_published_vectors() {

@@ -1,9 +1,8 @@
 //! Graphs as text, DOT and SVG.
 
-use proptest::prelude::*;
-
 use fx_core::testing::{Rng, random_graph, random_text_graph};
 use fx_core::{Arg, ErrorKind, Graph, Registry, Result};
+use proptest::prelude::*;
 
 fn parse(text: &str) -> Result<Graph> {
     Graph::parse(text, &Registry::core())

@@ -2,9 +2,8 @@
 
 use expect_test::{Expect, expect};
 use fx_core::Array;
-use fx_core::{Arg, Error, Graph, Result, Tensor, Value};
-
 use fx_core::trace::*;
+use fx_core::{Arg, Error, Graph, Result, Tensor, Value};
 use fx_core::{Buffer, GraphModule, ops, symbolic_trace, trace};
 
 fn text(gm: &GraphModule) -> String {

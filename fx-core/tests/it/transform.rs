@@ -1,11 +1,11 @@
 //! Graphs that are rebuilt.
 
-use expect_test::expect;
-use fx_core::Result;
-use fx_core::{Arg, GraphModule, Interpreter, NodeId, NodeRef, Op, Tensor};
 use std::sync::Arc;
 
+use expect_test::expect;
+use fx_core::Result;
 use fx_core::transform::*;
+use fx_core::{Arg, GraphModule, Interpreter, NodeId, NodeRef, Op, Tensor};
 use fx_core::{ops, symbolic_trace};
 
 fn model() -> GraphModule {

@@ -1,9 +1,8 @@
 //! Convolutions, against their definition.
 
-use proptest::prelude::*;
-
 use fx_base::Result;
 use fx_kernels::conv::*;
+use proptest::prelude::*;
 
 fn numbers(len: usize, seed: usize) -> Vec<f64> {
     (0..len).map(|i| ((i * 31 + seed * 17) % 23) as f64 - 11.0).collect()

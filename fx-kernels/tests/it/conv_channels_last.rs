@@ -1,10 +1,9 @@
 //! Convolutions of inputs whose channels lie last.
 
-use proptest::prelude::*;
-
 use fx_kernels::conv::channels_last::*;
 use fx_kernels::conv::{ConvSpec, conv_nd};
 use fx_kernels::gemm::TileEpilogue;
+use proptest::prelude::*;
 
 fn numbers(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * 31 + seed * 17) % 23) as f32 - 11.0).collect()

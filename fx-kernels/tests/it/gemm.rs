@@ -1,9 +1,8 @@
 //! Matrix products of all layouts.
 
-use proptest::prelude::*;
-
 use fx_kernels::gemm::tile::tile_f64;
 use fx_kernels::gemm::*;
+use proptest::prelude::*;
 
 /// Returns the number of elements from the first to the last of a matrix.
 fn extent(rows: usize, cols: usize, (rs, cs): Strides) -> usize {

@@ -1,8 +1,7 @@
 //! Group normalisation in both orders.
 
-use proptest::prelude::*;
-
 use fx_kernels::group_norm::*;
+use proptest::prelude::*;
 
 proptest! {
     #[test]

@@ -1,8 +1,7 @@
 //! Pooling, against its definition.
 
-use proptest::prelude::*;
-
 use fx_kernels::pool::*;
+use proptest::prelude::*;
 
 /// Returns the coordinates of all elements of a box, in row-major order.
 fn coordinates(sizes: &[usize]) -> Vec<Vec<usize>> {

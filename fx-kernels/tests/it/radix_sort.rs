@@ -1,8 +1,7 @@
 //! Sorting by digits.
 
-use proptest::prelude::*;
-
 use fx_kernels::radix_sort::*;
+use proptest::prelude::*;
 
 fn check(keys: &[u64], bits: u32) {
     let mut pairs: Vec<(u64, u32)> = keys.iter().copied().zip(0..).collect();

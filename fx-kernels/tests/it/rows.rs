@@ -1,8 +1,7 @@
 //! Kernels of rows.
 
-use proptest::prelude::*;
-
 use fx_kernels::rows::*;
+use proptest::prelude::*;
 
 proptest! {
     #[test]

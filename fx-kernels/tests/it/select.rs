@@ -1,8 +1,7 @@
 //! Selection by rank.
 
-use proptest::prelude::*;
-
 use fx_kernels::select::*;
+use proptest::prelude::*;
 
 type Item = (u8, usize);
 

@@ -1,8 +1,7 @@
 //! Softmax over columns.
 
-use proptest::prelude::*;
-
 use fx_kernels::softmax::*;
+use proptest::prelude::*;
 
 proptest! {
     #[test]

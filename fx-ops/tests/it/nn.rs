@@ -4,7 +4,6 @@ use fx_core::module::{Named, collect_buffers, collect_parameters};
 use fx_core::rng::{Generator, with_generator};
 use fx_core::trace::{symbolic_trace, trace};
 use fx_core::{Arg, Array, Forward, InputSpec, Module, Parameter, Tensor, Type, Value};
-
 use fx_ops::nn::*;
 
 fn made<M>(make: impl FnOnce() -> M) -> M {

@@ -2,7 +2,6 @@
 
 use expect_test::expect;
 use fx_core::{ErrorKind, Scalar};
-
 use fx_script::archive::*;
 use fx_script::pickle::{Builder, Node, ScalarType, StorageInfo, TensorInfo};
 

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-
 use fx_script::emit::*;
 use fx_script::parse;
 use fx_script::source::Source;

@@ -2,7 +2,6 @@
 
 use expect_test::{Expect, expect};
 use fx_core::Result;
-
 use fx_script::archive::{Archive, MemoryMembers};
 use fx_script::load::*;
 use fx_script::pickle::{self, Builder, Node, NodeRef, ScalarType, StorageInfo, TensorInfo};

@@ -2,7 +2,6 @@
 
 use expect_test::{Expect, expect};
 use fx_core::ErrorKind;
-
 use fx_script::parse::*;
 use fx_script::source::Source;
 

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use fx_core::ErrorKind;
-use proptest::prelude::*;
-
 use fx_script::pickle::*;
+use proptest::prelude::*;
 
 /// Writes the nodes below a node, with the storage of tensors.
 fn show(pickle: &Pickle, node: NodeRef) -> String {

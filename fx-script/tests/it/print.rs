@@ -3,11 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use proptest::prelude::*;
-
 use fx_script::parse;
 use fx_script::print::*;
 use fx_script::source::Source;
+use proptest::prelude::*;
 
 fn round_trip(name: &str, text: &str) {
     let source = Source::new(name, text);

@@ -4,10 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::{filled, vector};
 use fx::compile::{Code, Counters, Dynamic, Limit, Stance, backend, compile, mutable, with_stance};
 use fx::prelude::*;
 use fx::{Arg, DType, Engine, Generator, Result, Tensor, err, manual_seed};
+
+use super::{filled, vector};
 
 #[test]
 fn an_argument_that_is_not_used_has_no_guard() {

@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{filled, same, vector};
 use fx::compile::{Code, Explanation, compile, mutable};
 use fx::prelude::*;
 use fx::{Arg, Result, Tensor};
+
+use super::{filled, same, vector};
 
 /// Holds `a` and `b` in variables at the read, and needs `b` from the call on that `wants` says.
 fn step(x: &Tensor, wants: bool) -> Result<Tensor> {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{filled, vector};
 use fx::compile::{Counters, Function, compile, mutable};
 use fx::prelude::*;
 use fx::trace::Traceable;
 use fx::{Arg, DType, Result, Tensor, Value, nn};
+
+use super::{filled, vector};
 
 /// Calls a compiled function and compares with the function itself; returns how many graphs the call made and
 /// ran.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
-use super::{filled, vector};
 use fx::compile::{Code, compile, mutable};
 use fx::prelude::*;
 use fx::{Arg, DType, Result, Tensor, Value, nn};
+
+use super::{filled, vector};
 
 fn elements(tensor: &Tensor) -> Vec<f32> {
     tensor.to_vec().unwrap()

@@ -3,11 +3,12 @@
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, Weak};
 
-use super::vector;
 use fx::compile::compile;
 use fx::lazy::{Lazy, Link};
 use fx::prelude::*;
 use fx::{Array, DType, TensorType};
+
+use super::vector;
 
 #[test]
 fn a_tensor_is_renewed_only_if_nobody_else_has_it() {

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::{filled, vector};
 use fx::compile::{Function, compile};
 use fx::prelude::*;
 use fx::{DType, Result, Tensor, nn};
+
+use super::{filled, vector};
 
 /// A file that is removed in the end.
 struct File(PathBuf);

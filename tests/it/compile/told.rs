@@ -1,11 +1,11 @@
 //! What compiled functions tell of themselves, as text.
 
 use expect_test::{ExpectFile, expect_file};
-
-use super::{filled, vector};
 use fx::compile::{Explanation, backend, compile};
 use fx::prelude::*;
 use fx::{DType, Result, Tensor};
+
+use super::{filled, vector};
 
 /// Compares an explanation, without its times.
 fn check(told: &Explanation, expected: &ExpectFile) {

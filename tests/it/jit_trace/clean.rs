@@ -1,10 +1,11 @@
 //! Models without a finding: every kind would be a false alarm.
 
-use fx::trace::Traceable;
 use std::collections::BTreeMap;
 
-use super::*;
 use fx::rng::{Generator, with_generator};
+use fx::trace::Traceable;
+
+use super::*;
 
 fn random(shape: &[usize]) -> Tensor {
     let mut data = vec![0f32; shape.iter().product()];

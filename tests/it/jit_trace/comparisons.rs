@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::*;
 use fx::trace::is_tracing;
+
+use super::*;
 
 const SOURCE: &str = include_str!("comparisons.rs");
 

@@ -1,7 +1,8 @@
 //! Reads of values by Rust code.
 
-use super::*;
 use fx::rng::Generator;
+
+use super::*;
 
 const SOURCE: &str = include_str!("reads.rs");
 

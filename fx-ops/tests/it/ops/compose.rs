@@ -1,7 +1,8 @@
 //! Rows that are written with other rows.
 
-use crate::testing::{call, tensor};
 use fx_core::{Arg, Array, Value};
+
+use crate::testing::{call, tensor};
 
 fn numbers(shape: &[usize]) -> Value {
     let n = shape.iter().product::<usize>();

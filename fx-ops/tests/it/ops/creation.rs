@@ -1,7 +1,8 @@
 //! Factories.
 
-use crate::testing::{call, call1, tensor};
 use fx_core::{Arg, DType, Value};
+
+use crate::testing::{call, call1, tensor};
 
 #[test]
 fn ranges_are_those_of_pytorch() {

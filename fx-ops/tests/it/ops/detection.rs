@@ -1,7 +1,8 @@
 //! Regions of images, and convolutions with offsets.
 
-use crate::testing::{call, call1, tensor};
 use fx_core::{Arg, Array, DType};
+
+use crate::testing::{call, call1, tensor};
 
 #[test]
 fn boxes_that_overlap_a_better_one_go() {

@@ -1,7 +1,8 @@
 //! Eigenvalues and singular values, by what they rebuild.
 
-use crate::testing::{Operand, call1, close, matrix, parts, tensor};
 use fx_core::{Arg, Array, DType};
+
+use crate::testing::{Operand, call1, close, matrix, parts, tensor};
 
 fn turned(x: &Array) -> Array {
     x.transpose(x.rank() - 2, x.rank() - 1).unwrap().contiguous().unwrap()

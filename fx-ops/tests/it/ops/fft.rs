@@ -1,7 +1,8 @@
 //! Fourier transforms of real numbers.
 
-use crate::testing::{call1, tensor};
 use fx_core::{Arg, Array};
+
+use crate::testing::{call1, tensor};
 
 #[test]
 fn a_constant_spectrum_is_an_impulse() {

@@ -1,7 +1,8 @@
 //! Fourier transforms of complex numbers.
 
-use crate::testing::{call1, tensor};
 use fx_core::{Arg, Array};
+
+use crate::testing::{call1, tensor};
 
 fn close(got: &Array, expected: &[f64]) {
     let got = got.to_vec::<f64>().unwrap();

@@ -1,7 +1,8 @@
 //! Pooling at random places.
 
-use crate::testing::{call, tensor};
 use fx_core::{Arg, Array};
+
+use crate::testing::{call, tensor};
 
 #[test]
 fn windows_begin_where_the_numbers_say() {

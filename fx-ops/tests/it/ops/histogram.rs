@@ -1,7 +1,8 @@
 //! Histograms.
 
-use crate::testing::{call, tensor};
 use fx_core::{Arg, Value};
+
+use crate::testing::{call, tensor};
 
 fn parts(args: &[Value], named: &[(&str, Value)]) -> [Vec<f32>; 2] {
     let out = call("histogram", args, named).unwrap();

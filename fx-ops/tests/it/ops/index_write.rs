@@ -1,7 +1,8 @@
 //! Writing at indices.
 
-use crate::testing::{call1, tensor};
 use fx_core::{Arg, Array, Value};
+
+use crate::testing::{call1, tensor};
 
 #[test]
 fn later_writes_win_or_add_up() {

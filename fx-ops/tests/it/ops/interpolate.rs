@@ -1,7 +1,8 @@
 //! Resizing.
 
-use crate::testing::{call, tensor};
 use fx_core::{Arg, Array, DType, Value};
+
+use crate::testing::{call, tensor};
 
 fn values(mode: &str, kwargs: &[(&str, Value)]) -> Vec<f64> {
     let x = tensor(Array::from_vec(vec![1.0f64, 2.0, 4.0, 8.0], &[1, 1, 4]).unwrap());

@@ -1,7 +1,8 @@
 //! Factors of matrices, by what they rebuild.
 
-use crate::testing::{Operand, call, call1, close, matrix, parts, tensor};
 use fx_core::{Arg, Array};
+
+use crate::testing::{Operand, call, call1, close, matrix, parts, tensor};
 
 #[test]
 fn factors_multiply_to_the_matrix() {

@@ -1,7 +1,8 @@
 //! Losses by margins and alignments.
 
-use crate::testing::{call, call1, tensor};
 use fx_core::{Arg, Array, DType, Value};
+
+use crate::testing::{call, call1, tensor};
 
 fn number(name: &str, args: &[Value], named: &[(&str, Value)]) -> f64 {
     let Arg::Leaf(out) = call(name, args, named).unwrap() else { panic!() };

@@ -1,7 +1,6 @@
 //! The rows against results that Python computed (`number_cases.txt`), and against sizes.
 
 use fx_core::{Arg, Dim, ErrorKind, Op, Scalar, Symbol, Type, TypeTree, Value};
-
 use fx_ops::ops::numbers::{CONVERSIONS, NUMBERS};
 
 fn row(name: &str) -> Op {

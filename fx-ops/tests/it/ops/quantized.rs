@@ -1,7 +1,6 @@
 //! Products with quantized weights.
 
 use fx_core::{DType, Tensor};
-
 use fx_ops::ops::quantized::Quantized;
 use fx_ops::ops::view::Shapes;
 

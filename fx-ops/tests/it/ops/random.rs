@@ -1,8 +1,9 @@
 //! Random numbers.
 
-use crate::testing::{call, call1, tensor};
 use fx_core::rng::{Generator, default_generator, with_generator};
 use fx_core::{Arg, Array, DType, Value};
+
+use crate::testing::{call, call1, tensor};
 
 fn drawn(threads: usize, name: &str, args: &[Value]) -> Array {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

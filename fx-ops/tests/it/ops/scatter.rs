@@ -1,7 +1,8 @@
 //! Scattering.
 
-use crate::testing::{call1, tensor};
 use fx_core::Arg;
+
+use crate::testing::{call1, tensor};
 
 #[test]
 fn the_first_element_replaces_what_takes_no_part() {

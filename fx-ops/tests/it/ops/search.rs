@@ -1,7 +1,8 @@
 //! Searches, and sizes that depend on data.
 
-use crate::testing::{call, call1, tensor};
 use fx_core::{Arg, DType, Symbol, TensorType};
+
+use crate::testing::{call, call1, tensor};
 
 #[test]
 fn places_are_before_or_after_equal_elements() {

@@ -1,7 +1,8 @@
 //! Unique elements.
 
-use crate::testing::{call, tensor};
 use fx_core::{Arg, Array, DType, Value};
+
+use crate::testing::{call, tensor};
 
 fn parts(name: &str, x: Value, dim: Option<i64>) -> Vec<Array> {
     let dim = dim.map_or(Arg::None, Arg::Int);
