@@ -3,7 +3,7 @@
 //! They are compared by what they are defined by: the values themselves, the angles between the vectors, and
 //! their product.
 
-use super::{ATOL, RTOL};
+use super::close;
 use crate::prelude::*;
 use crate::{Result, Tensor, Value, bail};
 
@@ -30,8 +30,7 @@ impl Factors {
     pub(super) fn compare(self, got: &Value, expected: &Value) -> Result<()> {
         let (got, expected) = (self.described(got)?, self.described(expected)?);
         got.iter().zip(&expected).try_for_each(|((what, got), (_, expected))| {
-            got.all_close(expected, RTOL, ATOL)
-                .map_err(|error| crate::err!(Check, "{what}: {}", error.message()))
+            close(got, expected).map_err(|error| crate::err!(Check, "{what}: {}", error.message()))
         })
     }
 

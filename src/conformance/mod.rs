@@ -22,12 +22,25 @@ use self::factors::Factors;
 use crate::check::Engine;
 use crate::opcheck::call::{guarded, traced};
 use crate::opcheck::rule::{self, Naming, describe};
-use crate::{Arg, Error, Generator, Op, Registry, Result, Tensor, Value, err, with_generator};
+use crate::{Arg, DType, Error, Generator, Op, Registry, Result, Tensor, Value, err, with_generator};
 
-/// How far a float may be off, relative to the expected one.
-pub const RTOL: f64 = 1e-4;
-/// How far a float may be off at least.
-pub const ATOL: f64 = 1e-5;
+/// Returns how far a result of this dtype may be off: relative to the expected one, and at least.
+///
+/// These are the defaults of `torch.testing.assert_close`, but for f32, whose cases were recorded for 1e-4.
+pub fn tolerance(dtype: DType) -> (f64, f64) {
+    match dtype {
+        DType::F64 => (1e-7, 1e-7),
+        DType::F32 => (1e-4, 1e-5),
+        DType::F16 => (1e-3, 1e-5),
+        DType::BF16 => (1.6e-2, 1e-5),
+        DType::Bool | DType::U8 | DType::I8 | DType::I32 | DType::I64 => (0.0, 0.0),
+    }
+}
+
+fn close(got: &Tensor, expected: &Tensor) -> Result<()> {
+    let (rtol, atol) = tolerance(expected.dtype()?);
+    got.all_close(expected, rtol, atol)
+}
 
 /// The seed with which PyTorch drew the random numbers of a case.
 pub const SEED: u64 = 42;
@@ -249,10 +262,10 @@ fn compare(got: &Value, expected: &Value, path: &str) -> Result<()> {
         _ => err!(Check, "output{path}: {}", error.message()),
     };
     match (got, expected) {
-        (Arg::Leaf(got), Arg::Leaf(expected)) => got.all_close(expected, RTOL, ATOL).map_err(here),
+        (Arg::Leaf(got), Arg::Leaf(expected)) => close(got, expected).map_err(here),
         // What is a host number in PyTorch may be a tensor of rank 0 here: a trace has to go on with it.
-        (Arg::Leaf(got), Arg::Bool(x)) => got.all_close(&Tensor::new(*x), RTOL, ATOL).map_err(here),
-        (Arg::Leaf(got), Arg::Int(x)) => got.all_close(&Tensor::new(*x), RTOL, ATOL).map_err(here),
+        (Arg::Leaf(got), Arg::Bool(x)) => close(got, &Tensor::new(*x)).map_err(here),
+        (Arg::Leaf(got), Arg::Int(x)) => close(got, &Tensor::new(*x)).map_err(here),
         (Arg::Tuple(got) | Arg::List(got), Arg::Tuple(expected) | Arg::List(expected))
             if got.len() == expected.len() =>
         {
