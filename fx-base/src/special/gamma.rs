@@ -244,6 +244,9 @@ fn gamma_weight<T: Real>(a: f64, x: f64) -> f64 {
 /// The most terms of the expansions of incomplete gamma functions.
 const GAMMA_TERMS: usize = 20_000;
 
+/// The order from which on series take too many terms.
+const GREAT_ORDER: f64 = 4e6;
+
 /// Returns the lower function by its power series (DLMF 8.7.1), for `x` below `a + 1`.
 #[inline(always)]
 fn gamma_series<T: Real>(a: f64, x: f64) -> f64 {
@@ -293,6 +296,41 @@ fn gamma_fraction<T: Real>(a: f64, x: f64) -> f64 {
     value * weight
 }
 
+/// Returns the lower and upper functions of an order of at least [`GREAT_ORDER`], by Temme's uniform expansion
+/// (DLMF 8.12.3) up to its second term.
+#[inline(always)]
+fn gamma_uniform(a: f64, x: f64) -> (f64, f64) {
+    let mu = (x - a) / a;
+    if mu.abs() > 0.03 {
+        return if mu < 0.0 { (0.0, 1.0) } else { (1.0, 0.0) };
+    }
+    // (mu - ln(1 + mu)) / mu^2.
+    let quotient = poly(
+        mu,
+        [
+            1.0 / 2.0,
+            -1.0 / 3.0,
+            1.0 / 4.0,
+            -1.0 / 5.0,
+            1.0 / 6.0,
+            -1.0 / 7.0,
+            1.0 / 8.0,
+            -1.0 / 9.0,
+            1.0 / 10.0,
+            -1.0 / 11.0,
+            1.0 / 12.0,
+        ],
+    );
+    let eta = mu * (2.0 * quotient).sqrt();
+    let exponent = a * (quotient * mu * mu);
+    let tail = (-exponent).exp();
+    let first = poly(eta, [-1.0 / 3.0, 1.0 / 12.0, -2.0 / 135.0, 1.0 / 864.0, 1.0 / 2835.0]);
+    let second = poly(eta, [-1.0 / 540.0, -1.0 / 288.0, 1.0 / 378.0]);
+    let rest = tail / (2.0 * std::f64::consts::PI * a).sqrt() * (first + second / a);
+    let middle = 0.5 * tail * scaled_erfc_positive(exponent.sqrt());
+    if mu < 0.0 { (middle - rest, 1.0 - middle + rest) } else { (1.0 - middle - rest, middle + rest) }
+}
+
 /// Returns the lower and upper functions.
 #[inline(always)]
 fn gamma_both<T: Real>(a: f64, x: f64) -> (f64, f64) {
@@ -307,6 +345,8 @@ fn gamma_both<T: Real>(a: f64, x: f64) -> (f64, f64) {
         if x.is_infinite() { f64::NAN } else { 0.0 }
     } else if x.is_infinite() {
         1.0
+    } else if a >= GREAT_ORDER {
+        return gamma_uniform(a, x);
     } else if x < a + 1.0 {
         let below = gamma_series::<T>(a, x);
         return (below, 1.0 - below);

@@ -67,6 +67,12 @@ fn values_are_those_of_mpmath() {
     near(special::gammaincc(30.0, 20.0), 0.9781817824744427, "gammaincc(30.0, 20.0)");
     near(special::gammainc(100.0, 130.0), 0.9972495916326934, "gammainc(100.0, 130.0)");
     near(special::gammaincc(100.0, 130.0), 0.002750408367306526, "gammaincc(100.0, 130.0)");
+    near(special::gammainc(4.1e6, 4.1e6), 0.5000656745163736, "gammainc(4.1e6, 4.1e6)");
+    near(special::gammainc(1e8, 1.0002e8), 0.9772444692251448, "gammainc(1e8, 1.0002e8)");
+    near(special::gammainc(1e8, 9.997e7), 0.0013487164491615506, "gammainc(1e8, 9.997e7)");
+    near(special::gammaincc(5e6, 4.99e6), 1.0 - 3.8210705287544e-6, "gammaincc(5e6, 4.99e6)");
+    near(special::gammainc(1e20, 1e20), 0.500000000013298, "gammainc(1e20, 1e20)");
+    near(special::gammaincc(1e20, 2e20), 0.0, "gammaincc(1e20, 2e20)");
     near(special::gammainc(0.0001, 0.001), 0.9993670382541655, "gammainc(0.0001, 0.001)");
     near(special::gammaincc(0.0001, 0.001), 0.0006329617458344914, "gammaincc(0.0001, 0.001)");
     near(special::gammainc(3.0, 0.01), 1.654216528074877e-07, "gammainc(3.0, 0.01)");
