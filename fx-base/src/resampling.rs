@@ -91,6 +91,34 @@ impl Resampling {
         input == output && (0..output).all(is_same)
     }
 
+    /// Returns the positions and weights of all of `output` elements for images of bytes. PyTorch sums these in
+    /// integers: the weights of an axis have as many binary places as fit 15 bits.
+    pub fn byte_taps(&self, input: usize, output: usize) -> ByteTaps {
+        let (mut starts, mut places, mut weights) = (vec![0], Vec::new(), Vec::<f64>::new());
+        for at in 0..output {
+            let start = places.len();
+            self.taps(at, input, output, |place, weight| {
+                // Beyond the border is the element at the border.
+                match places[start..].iter().position(|&other| other == place as i64) {
+                    Some(same) => weights[start + same] += weight,
+                    None => {
+                        places.push(place as i64);
+                        weights.push(weight);
+                    }
+                }
+            });
+            starts.push(places.len() as i64);
+        }
+        let greatest = weights.iter().fold(0.0, |greatest: f64, &weight| greatest.max(weight));
+        let mut shift = 0;
+        while shift < 22 && ((0.5 + greatest * (1i64 << (shift + 1)) as f64) as i64) < 1 << 15 {
+            shift += 1;
+        }
+        let unit = (1i64 << shift) as f64;
+        let rounded = |weight: &f64| (weight * unit + 0.5f64.copysign(*weight)) as i64;
+        ByteTaps { starts, places, weights: weights.iter().map(rounded).collect(), shift }
+    }
+
     /// As [`taps`](Self::taps), for filters that are as wide as the step.
     fn widened(&self, at: usize, input: usize, step: f64, mut tap: impl FnMut(usize, f64)) {
         let support = if self.mode == Mode::Cubic { 2.0 } else { 1.0 };
@@ -105,6 +133,31 @@ impl Resampling {
         let total: f64 = (start..end).map(weight).sum();
         let scale = if total == 0.0 { 0.0 } else { 1.0 / total };
         (start..end).for_each(|i| tap(i, weight(i) * scale));
+    }
+}
+
+/// The elements of images of bytes that make up those of an axis at another size, with weights in integers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ByteTaps {
+    /// Where the elements for each new one begin in `places` and `weights`, and where the last ones end.
+    pub starts: Vec<i64>,
+    /// The positions in the old axis.
+    pub places: Vec<i64>,
+    /// The weights, in units of `2^-shift`.
+    pub weights: Vec<i64>,
+    /// The binary places of the weights.
+    pub shift: u32,
+}
+
+/// Stores one line of `out.len()` elements: the sum of the lines of `x` at `places` times their weights.
+#[inline]
+pub fn byte_line(x: &[u8], places: &[i64], weights: &[i64], shift: u32, out: &mut [u8]) {
+    let inner = out.len();
+    for (i, out) in out.iter_mut().enumerate() {
+        let half = if shift == 0 { 0 } else { 1 << (shift - 1) };
+        let terms = places.iter().zip(weights);
+        let sum: i64 = terms.map(|(&at, weight)| i64::from(x[at as usize * inner + i]) * weight).sum();
+        *out = ((sum + half) >> shift).clamp(0, 255) as u8;
     }
 }
 

@@ -6,10 +6,12 @@ use fx_core::op::Default::None as Nothing;
 use fx_core::op::Flops::{PerOutput, Rule};
 use fx_core::op::kind;
 use fx_core::op::{ParamKind, unknown_type};
-use fx_core::portable::resampling::{Mode, Resampling};
-use fx_core::{Arg, Array, Dim, Element, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels};
+use fx_core::portable::resampling::{Mode, Resampling, byte_line};
+use fx_core::{
+    Arg, Array, DType, Dim, Element, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels,
+};
 
-use crate::kernel::chunks::blank;
+use crate::kernel::chunks::{PARALLEL, blank};
 use crate::kernel::interpolate::{Resample, Taps};
 use crate::ops::check::{at_least, dense, float_only, in_float, sizes, slice, type_of, wide};
 use crate::ops::compose::Operand;
@@ -29,7 +31,8 @@ kernels! {
     /// (2), `"trilinear"` (3) or `"area"`, the average of nearly equal parts. Position `i` lies at
     /// `(i + 1/2) / scale - 1/2`, or with `align_corners` at `i (in - 1) / (out - 1)`. The scale is that of
     /// the sizes with `recompute_scale_factor` or a `size`, else `scale_factor`. `antialias` widens linear
-    /// and cubic filters when images shrink.
+    /// and cubic filters when images shrink. `"bilinear"` and `"bicubic"` take images of u8, too, and round after
+    /// each axis, in the integers in which PyTorch computes.
     #[flops = Rule(flops::interpolate)]
     interpolate(x: Tensor, size: Any = Nothing, scale_factor: Any = Nothing, mode: Str = "nearest",
         align_corners: Any = Nothing; recompute_scale_factor: Any = Nothing, antialias: Bool = false) =
@@ -185,7 +188,8 @@ impl Plan {
             bail!(Shape, "expected {rank} spatial axes for this mode, got {x}");
         }
         let smooth = matches!(mode, Mode::Linear | Mode::Cubic);
-        if smooth || mode == Mode::Area {
+        let is_image_of_bytes = smooth && x.dtype == DType::U8 && input.len() == 2;
+        if (smooth || mode == Mode::Area) && !is_image_of_bytes {
             float_only(x.dtype)?;
         }
         if request.align_corners.is_some() && !smooth {
@@ -264,6 +268,15 @@ fn resized(x: &Array, request: &Request, mode: &str, antialias: bool) -> Result<
     drop(fx_core::array::try_vec::<f64>(checked_numel(&shape)?)?);
     let taps = |i: usize| plan.taps(i, x.shape()[i + 2], shape[i + 2]);
     let axes = 0..x.rank() - 2;
+    if x.dtype() == DType::U8 && matches!(plan.mode, Mode::Linear | Mode::Cubic) {
+        let mut out = dense(x, DType::U8)?;
+        for i in axes.rev() {
+            if !plan.axis(i).is_identity(out.shape()[i + 2], shape[i + 2]) {
+                out = along_bytes(&out, i + 2, plan.axis(i), shape[i + 2])?;
+            }
+        }
+        return Ok(out);
+    }
     if !x.dtype().is_float() {
         let mut out = x.clone();
         for i in axes {
@@ -284,6 +297,24 @@ fn resized(x: &Array, request: &Request, mode: &str, antialias: bool) -> Result<
         }
         Ok(out.cast(x.dtype()))
     })
+}
+
+/// Takes weighted sums along one axis of a dense image of bytes.
+fn along_bytes(x: &Array, axis: usize, how: Resampling, output: usize) -> Result<Array> {
+    let (input, inner) = (x.shape()[axis], x.shape()[axis + 1..].iter().product::<usize>());
+    let mut shape = Sizes::from_slice(x.shape());
+    shape[axis] = output;
+    let mut out = blank::<u8>(checked_numel(&shape)?)?;
+    let (taps, x) = (how.byte_taps(input, output), slice::<u8>(x));
+    let plane = output * inner;
+    fx_simd::parallel::chunks(&mut out, plane, (PARALLEL / 8).div_ceil(plane.max(1)), |i, out| {
+        let x = &x[i * input * inner..][..input * inner];
+        for (at, out) in out.chunks_exact_mut(inner).enumerate() {
+            let of = taps.starts[at] as usize..taps.starts[at + 1] as usize;
+            byte_line(x, &taps.places[of.clone()], &taps.weights[of], taps.shift, out);
+        }
+    });
+    Array::from_vec(out, &shape)
 }
 
 /// Takes weighted sums along one axis of a dense array.

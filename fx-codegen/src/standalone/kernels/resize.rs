@@ -1,7 +1,7 @@
 //! Resizing: sums of elements times weights, along one axis after the other.
 
 use super::math::Real;
-use super::resampling::{Mode, Resampling};
+use super::resampling::{Mode, Resampling, byte_line};
 use super::simd::simd;
 
 simd! {
@@ -22,6 +22,29 @@ simd! {
                     }
                 }
             }
+        }
+    }
+}
+
+/// As [`along`], of images of bytes, with weights in units of `2^-shift`.
+pub fn along_bytes(
+    x: &[u8],
+    n: usize,
+    inner: usize,
+    starts: &[i64],
+    from: &[i64],
+    weights: &[i64],
+    shift: u32,
+    out: &mut [u8],
+) {
+    let made = starts.len() - 1;
+    if n * inner == 0 || made == 0 {
+        return;
+    }
+    for (x, out) in x.chunks_exact(n * inner).zip(out.chunks_exact_mut(made * inner)) {
+        for (out, part) in out.chunks_exact_mut(inner).zip(starts.windows(2)) {
+            let taps = part[0] as usize..part[1] as usize;
+            byte_line(x, &from[taps.clone()], &weights[taps], shift, out);
         }
     }
 }

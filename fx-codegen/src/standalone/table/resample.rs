@@ -2,7 +2,7 @@
 
 use fx_core::array::Array;
 use fx_core::portable::resampling::{Mode, Resampling};
-use fx_core::{Arg, Dim, Error, Result, Tensor, err};
+use fx_core::{Arg, DType, Dim, Error, Result, Tensor, err};
 
 use super::data::around;
 use super::{Args, Emit, fields, read, real, size, text};
@@ -53,7 +53,15 @@ fn interpolate(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let mut x = l.contiguous(x);
     for axis in (2..x.rank()).rev() {
         let how = resampling(args, axis - 2)?;
+        let is_smooth = matches!(how.mode, Mode::Linear | Mode::Cubic);
         x = match known(&[x.shape[axis].clone(), shape[axis].clone()]) {
+            Ok(sizes) if is_smooth && x.dtype == DType::U8 => {
+                resized_bytes(l, x, axis, how, sizes[0], sizes[1])?
+            }
+            Err(_) if is_smooth && x.dtype == DType::U8 => {
+                return Err(err!(Unresolved, "images of bytes are resized to known sizes only")
+                    .help("convert the image to a float first"));
+            }
             Ok(sizes) => resized(l, x, axis, how, [sizes[0], sizes[1]])?,
             Err(_) => resized_when_called(l, x, axis, how, &shape[axis]),
         };
@@ -102,6 +110,37 @@ fn resized(
             vec![read(&x), size(&n), size(&inner), read(&starts), read(&places), read(&weights), out];
         l.call("resize::along", pieces);
     }
+    Ok(view)
+}
+
+/// Resizes an axis of known size of an image of bytes.
+fn resized_bytes(
+    l: &mut Lowering<'_>,
+    x: View,
+    axis: usize,
+    how: Resampling,
+    from: usize,
+    to: usize,
+) -> Result<View> {
+    if how.is_identity(from, to) {
+        return Ok(x);
+    }
+    let taps = how.byte_taps(from, to);
+    let mut shape = x.shape.clone();
+    shape[axis] = Dim::from(to);
+    let (_, n, inner) = around(&x, axis);
+    let mut constant = |hint: &str, numbers: Vec<i64>| {
+        let n = numbers.len();
+        l.constant(hint, Tensor::from_vec(numbers, &[n]))
+    };
+    let starts = constant("starts", taps.starts)?;
+    let places = constant("positions", taps.places)?;
+    let weights = constant("weights", taps.weights)?;
+    let (view, out) = l.out(x.dtype, &shape);
+    let shift = text(taps.shift.to_string());
+    let pieces =
+        vec![read(&x), size(&n), size(&inner), read(&starts), read(&places), read(&weights), shift, out];
+    l.call("resize::along_bytes", pieces);
     Ok(view)
 }
 
