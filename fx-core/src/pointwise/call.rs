@@ -88,7 +88,7 @@ impl PointwiseCall {
     /// Returns what the elements of the last operand must be, if that is not known yet.
     pub fn check(&self) -> Option<Check> {
         let is_known = matches!(self.operands.last(), Some(CallOperand::Number(_)));
-        self.def.check.filter(|_| self.dtype.is_int() && !is_known)
+        self.def.check.filter(|check| check.is_of_elements() && self.dtype.is_int() && !is_known)
     }
 
     /// Returns the dtype of the result.

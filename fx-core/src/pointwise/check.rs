@@ -11,7 +11,7 @@ use crate::{Error, Result, Scalar, err};
 pub enum Check {
     /// Not zero: it is a divisor.
     NonZero,
-    /// Not negative: it is an exponent.
+    /// Not negative, if it is a number: it is an exponent. Elements may be, as in PyTorch.
     NonNegative,
 }
 
@@ -34,6 +34,11 @@ impl Check {
         }
     }
 
+    /// Returns whether elements are checked, and not only numbers.
+    pub fn is_of_elements(self) -> bool {
+        self == Check::NonZero
+    }
+
     /// Checks a number. Fails if it is not allowed.
     pub fn number(self, x: Scalar) -> Result<()> {
         if self.allows(x.to_i64()) { Ok(()) } else { Err(self.error()) }
@@ -42,6 +47,7 @@ impl Check {
     /// Checks all elements. Fails if one is not allowed.
     pub(super) fn operand(self, operand: &OperandValue<'_>) -> Result<()> {
         match operand {
+            _ if !self.is_of_elements() => Ok(()),
             OperandValue::Array(array) if array.any_int(|x| !self.allows(x)) => Err(self.error()),
             OperandValue::Array(_) => Ok(()),
             OperandValue::Scalar(x) => self.number(*x),

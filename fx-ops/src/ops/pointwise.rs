@@ -182,8 +182,9 @@ pointwise! {
     }
     /// `x - trunc(x)`.
     frac(x) -> Same { real: x - math::trunc(x) }
-    /// `x` to the power of `exponent`. Integers wrap, and a negative exponent of integers is an error. Where
-    /// the exponent is the number 0.5 or -0.5, it is `sqrt` or `rsqrt`, but for f16.
+    /// `x` to the power of `exponent`. Integers wrap. A negative number as the exponent of integers is an
+    /// error; negative elements give what remains of the power as an integer: 0, but for 1 and -1. Where the
+    /// exponent is the number 0.5 or -0.5, it is `sqrt` or `rsqrt`, but for f16.
     #[check = NonNegative]
     #[numbers = Exponent]
     #[instead = root_of]
@@ -191,13 +192,21 @@ pointwise! {
     pow(x, exponent) -> Same {
         real: math::pow(x, exponent),
         int: {
-            let (mut power, mut base, mut left) = (x.wrapping_pow(0), x, exponent);
+            let one = x.wrapping_pow(0);
+            let (zero, minus) = (one.wrapping_sub(one), one.wrapping_neg());
+            let (mut power, mut base, mut left) = (one, x, exponent);
             while left > 0 {
                 if left & 1 == 1 { power = power.wrapping_mul(base); }
                 base = base.wrapping_mul(base);
                 left >>= 1;
             }
-            power
+            if exponent < zero && x == minus {
+                if exponent & 1 == 0 { one } else { x }
+            } else if exponent < zero && x != one {
+                zero
+            } else {
+                power
+            }
         },
         bool: x | !exponent,
     }

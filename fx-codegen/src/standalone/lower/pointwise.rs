@@ -85,6 +85,7 @@ impl Lowering<'_> {
         }
         let view = match op.operands.last() {
             Some(Operand::Number(_)) => return Ok(()),
+            Some(Operand::Load(_)) if !check.is_of_elements() => return Ok(()),
             Some(Operand::Load(i)) => {
                 let mut view = reads[*i as usize].clone();
                 for (size, stride) in view.shape.iter_mut().zip(&view.strides) {
@@ -116,11 +117,12 @@ fn is_checked(graph: &Graph, id: NodeId) -> Result<bool> {
     let node = graph.node(id)?;
     let is_integral = node.ty().and_then(TypeTree::tensor).is_some_and(|ty| ty.dtype.is_int());
     let Some((op, Class::Pointwise(def))) = node.op().map(|op| (op, op.class)) else { return Ok(false) };
-    if def.check.is_none() || !is_integral {
-        return Ok(false);
-    }
+    let Some(check) = def.check.filter(|_| is_integral) else { return Ok(false) };
     let bound = op.bind(node.args(), node.kwargs())?;
-    Ok(bound[..def.operands.len()].last().is_none_or(|last| last.scalar().is_none()))
+    Ok(match bound[..def.operands.len()].last() {
+        Some(Arg::Leaf(_)) => check.is_of_elements(),
+        last => last.is_none_or(|last| last.scalar().is_none()),
+    })
 }
 
 /// Returns whether a node can be a part of a loop, and the shape of the loop.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use fx_core::loops::{self, Work};
-use fx_core::pointwise::{Compute, PointwiseCall};
+use fx_core::pointwise::{Check, Compute, PointwiseCall};
 use fx_core::{Arg, Class, DType, Graph, NodeId, OpCode, Result, Scalar, Stored, TensorType, TypeTree, bail};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -178,8 +178,10 @@ impl Draft {
 
     /// Returns whether an instruction is not defined for some integers, which a size might be.
     pub(crate) fn is_checked(&self) -> bool {
-        let is_checked =
-            |step: &Step| matches!(step.work, Work::Map(def) if def.check.is_some() && step.from.is_int());
+        let is_checked = |step: &Step| match step.work {
+            Work::Map(def) => def.check.is_some_and(Check::is_of_elements) && step.from.is_int(),
+            _ => false,
+        };
         self.nodes.iter().any(|node| is_checked(&node.step))
     }
 
