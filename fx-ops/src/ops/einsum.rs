@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use fx_core::op::Flops::{PerOutput, Rule};
 use fx_core::op::kind::TensorsType;
-use fx_core::{Array, Dim, Op, Result, TensorType, bail, err, functions, kernels};
+use fx_core::{Array, DType, Dim, Op, Result, TensorType, bail, err, functions, kernels};
 use smallvec::SmallVec;
 
 use crate::ops::check::type_of;
@@ -23,8 +23,9 @@ functions! {
     /// the result are summed.
     ///
     /// `...` stands for further axes, which broadcast. A letter twice in one operand takes the diagonal.
-    /// Without `->` the result has the axes of `...` and then the letters that occur once, in alphabetical
-    /// order. A size of 1 broadcasts.
+    /// Integers that are summed without a product are of i64 then, as those of `sum`. Without `->` the result
+    /// has the axes of `...` and then the letters that occur once, in alphabetical order. A size of 1
+    /// broadcasts.
     #[flops = Rule(flops::einsum)]
     einsum(equation: Str, operands: Tensors) =
         |equation: &str, operands: TensorsType<'_>| named_sum(&operands.known()?, equation),
@@ -69,10 +70,12 @@ impl<V: Operand> Named<V> {
         Some(self.x.dims()[self.names.iter().position(|&other| other == name)?].clone())
     }
 
-    /// Sums over the axes that `keep` does not want.
-    fn keeping(self, keep: impl Fn(Name) -> bool) -> Result<Self> {
+    /// Sums over the axes that `keep` does not want; integers as `sum` does if `widens`.
+    fn keeping(self, widens: bool, keep: impl Fn(Name) -> bool) -> Result<Self> {
         let gone: Vec<usize> = (0..self.names.len()).filter(|&i| !keep(self.names[i])).collect();
-        let x = self.x.sum_over(&gone, false)?;
+        let widens = widens && !gone.is_empty() && !self.x.ty().dtype.is_float();
+        let x = if widens { self.x.to_dtype(DType::I64)? } else { self.x };
+        let x = x.sum_over(&gone, false)?;
         Ok(Named { x, names: self.names.into_iter().filter(|&name| keep(name)).collect() })
     }
 
@@ -144,9 +147,9 @@ pub(crate) fn named_sum<V: Operand>(operands: &[&V], equation: &str) -> Result<V
     later.reverse();
     while let Some(right) = later.pop() {
         let keep = |name| result.contains(&name) || later.iter().any(|x| x.has(name));
-        left = contract(left, right, keep)?;
+        left = contract(left, right, true, keep)?;
     }
-    let left = left.keeping(|name| result.contains(&name))?;
+    let left = left.keeping(true, |name| result.contains(&name))?;
     let order = result.iter().filter_map(|name| left.names.iter().position(|other| other == name));
     left.x.reorder(&order.collect::<Vec<_>>())
 }
@@ -177,7 +180,12 @@ fn diagonals<V: Operand>(x: &V, mut names: Vec<Name>) -> Result<Named<V>> {
 }
 
 /// Multiplies two tensors and sums over what `keep` does not want.
-fn contract<V: Operand>(a: Named<V>, b: Named<V>, keep: impl Fn(Name) -> bool) -> Result<Named<V>> {
+fn contract<V: Operand>(
+    a: Named<V>,
+    b: Named<V>,
+    widens: bool,
+    keep: impl Fn(Name) -> bool,
+) -> Result<Named<V>> {
     let one = Dim::new(1);
     // An axis of size 1 on one side only repeats: the other side is summed before.
     let repeats = |x: &Named<V>, other: &Named<V>, name: Name| match (x.size(name), other.size(name)) {
@@ -189,8 +197,8 @@ fn contract<V: Operand>(a: Named<V>, b: Named<V>, keep: impl Fn(Name) -> bool) -
     let gone_b: Vec<Name> =
         b.names.iter().copied().filter(|&name| !keep(name) && repeats(&b, &a, name)).collect();
     // What one side summed away is an axis of size 1 on the other side.
-    let a = a.keeping(|name| !gone_a.contains(&name) && !gone_b.contains(&name))?;
-    let b = b.keeping(|name| !gone_a.contains(&name) && !gone_b.contains(&name))?;
+    let a = a.keeping(widens, |name| !gone_a.contains(&name) && !gone_b.contains(&name))?;
+    let b = b.keeping(widens, |name| !gone_a.contains(&name) && !gone_b.contains(&name))?;
     for &name in &a.names {
         if let (Some(x), Some(y)) = (a.size(name), b.size(name))
             && !x.same(&one).is_yes()
@@ -219,7 +227,8 @@ fn contract<V: Operand>(a: Named<V>, b: Named<V>, keep: impl Fn(Name) -> bool) -
     let y = b.lay(&with([&inner, &right]), |size| {
         batch.iter().map(|&name| size(name)).chain([product(&inner, size), product(&right, size)]).collect()
     })?;
-    let z = x.matmul(&y)?;
+    let dtype = crate::ops::compose::promoted(&[&x, &y]);
+    let z = x.to_dtype(dtype)?.matmul(&y.to_dtype(dtype)?)?;
     let outer = left.iter().map(|&name| a.size(name)).chain(right.iter().map(|&name| b.size(name))).flatten();
     let sizes: Vec<Dim> = z.dims().iter().take(batch.len()).cloned().chain(outer).collect();
     Ok(Named { x: z.arrange(&sizes)?, names })
@@ -250,7 +259,7 @@ pub(crate) fn contracted<V: Operand>(x: &V, other: &V, axes: [&[i64]; 2]) -> Res
         .collect();
     let summed: Vec<Name> = of_x.iter().map(|&at| Name::Rest(at)).collect();
     let (a, b) = (Named { x: x.clone(), names: left }, Named { x: other.clone(), names: right });
-    Ok(contract(a, b, |name| !summed.contains(&name))?.x)
+    Ok(contract(a, b, false, |name| !summed.contains(&name))?.x)
 }
 
 pub(crate) fn inner_product<V: Operand>(x: &V, other: &V) -> Result<V> {

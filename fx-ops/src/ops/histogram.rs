@@ -82,7 +82,7 @@ fn histogram_array(
                 let n = crate::ops::infer::known(&counts_ty.shape[0])? as usize;
                 let (low, high) = limits(range)?.unwrap_or_else(|| {
                     let join = |(a, b): (f64, f64), x: &T| (a.min(fx_core::math::Real::to_f64(*x)), b.max(fx_core::math::Real::to_f64(*x)));
-                    if data.is_empty() { (0.0, 0.0) } else { data.iter().fold((f64::INFINITY, f64::NEG_INFINITY), join) }
+                    if data.is_empty() { (0.0, 1.0) } else { data.iter().fold((f64::INFINITY, f64::NEG_INFINITY), join) }
                 });
                 if !(low.is_finite() && high.is_finite() && low <= high) || data.iter().any(|x| x.is_nan()) && matches!(range, Arg::None) {
                     bail!(Argument, "expected a finite range that rises, got {low} to {high}");

@@ -88,7 +88,7 @@ pub(crate) fn cosine_embedding<V: Operand>(
         );
     }
     let last = rank;
-    let product = |a: &V, b: &V| a.mul(b)?.sum_over(&[last], false);
+    let product = |a: &V, b: &V| a.mul(b)?.apply(sum::OP, &[Arg::Int(last as i64)]);
     // As PyTorch, which keeps lengths of 0 away from a division.
     let length = |a: &V| product(a, a)?.apply(fx_core::ops::add::OP, &[Arg::Float(1e-12)]);
     let lengths = length(x)?.mul(&length(input2)?)?.apply(crate::ops::pointwise::sqrt::OP, &[])?;

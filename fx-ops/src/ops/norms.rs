@@ -180,16 +180,24 @@ pub(crate) fn matrix_norm<V: Operand>(
         true => Ok(y),
         false => y.apply(crate::ops::view::squeeze::OP, &[Arg::ints(both)]),
     };
+    // The greatest of none is 0, the norm of an empty matrix.
+    let extreme = |greatest: bool, n: &Dim| match greatest {
+        true if *n == Dim::new(0) => sum::OP,
+        true => amax::OP,
+        false => amin::OP,
+    };
     // The sums of magnitudes along one axis, then the greatest or least along the other.
     let sums = |summed: usize, other: usize, greatest: bool| {
         let sums = x.apply(crate::ops::pointwise::abs::OP, &[])?.sum_over(&[summed], true)?;
-        let pick = if greatest { amax::OP } else { amin::OP };
+        let pick = extreme(greatest, &sums.dims()[other]);
         squeezed(sums.apply(pick, &[Arg::Int(other as i64), Arg::Bool(true)])?)
     };
     let reduce = |op: Op| {
         let others = (0..rank).filter(|&i| i != rows && i != columns);
         let order: Vec<usize> = others.chain([rows, columns]).collect();
         let values = x.reorder(&order)?.apply(crate::ops::linalg_solve::linalg_svdvals::OP, &[])?;
+        let n = values.dims().last().cloned().unwrap_or(Dim::new(1));
+        let op = if op == amax::OP { extreme(true, &n) } else { op };
         let mut y = values.apply(op, &[Arg::Int(-1)])?;
         if keepdim {
             y = y.insert_axis(rows.min(columns))?.insert_axis(rows.max(columns))?;
@@ -303,7 +311,8 @@ pub(crate) fn covariance<V: Operand>(
         (Some(w), None) | (None, Some(w)) => Some(w.clone()),
         (Some(f), Some(a)) => Some(f.mul(a)?),
     };
-    let dtype = if ty.dtype.is_float() { ty.dtype } else { DType::F32 };
+    let own = if ty.dtype.is_float() { ty.dtype } else { DType::F32 };
+    let dtype = aweights.map_or(own, |weight| own.promote(weight.ty().dtype));
     let matrix = matrix.to_dtype(dtype)?;
     let total = |w: &V| w.to_dtype(dtype)?.apply(sum::OP, &[]);
     // What the weighted sums are divided by, without and with the correction.

@@ -60,7 +60,7 @@ kernels! {
             cross_array(x, other, known(&dim)?)
         };
     /// The powers of each element: `[.., n]` becomes `[.., n, N]` with `out[.., i, j] = x[.., i]^j`; without
-    /// `N` it is `n`.
+    /// `N` it is `n`. Those of integers are of i64.
     #[flops = PerOutput(1)]
     linalg_vander(x: Tensor; N: OptInt = None) =
         |x: &TensorType, n: Option<Dim>| powers(x, n),
@@ -162,7 +162,12 @@ fn added_outer<V: Operand>(x: &V, a: &V, b: &V, beta: impl Number, alpha: impl N
         bail!(Argument, "expected integers for beta and alpha of {dtype}, got floats");
     }
     let size = Arg::list([m, n].map(|size| Arg::dim(size.clone())));
-    let x = x.apply(expand::OP, &[size])?;
+    // Halves are rounded once.
+    let is_half = matches!(dtype, DType::F16 | DType::BF16);
+    let [x, a, b] =
+        if is_half { [x, a, b].map(|x| x.to_dtype(DType::F32)) } else { [x, a, b].map(|x| Ok(x.clone())) };
+    let (a, b) = (a?, b?);
+    let x = x?.apply(expand::OP, &[size])?;
     let product = a.insert_axis(1)?.mul(&b.insert_axis(0)?)?.mul(alpha)?;
     let out = if beta.to_f64() == 0.0 { product } else { product.add(&x.mul(beta)?)? };
     out.to_dtype(dtype)
@@ -264,7 +269,7 @@ fn cross_axis(x: &TensorType, other: &TensorType, dim: Option<Dim>) -> Result<Di
 
 pub(crate) fn powers<V: Operand>(x: &V, n: Option<Dim>) -> Result<V> {
     let x = if x.dims().is_empty() { x.insert_axis(0)? } else { x.clone() };
-    let x = if x.ty().dtype == DType::Bool { x.to_dtype(DType::I64)? } else { x };
+    let x = if x.ty().dtype.is_float() { x } else { x.to_dtype(DType::I64)? };
     let dims = x.dims();
     let n = n.unwrap_or_else(|| dims[dims.len() - 1].clone());
     crate::ops::check::at_least("N", 2, &n)?;
