@@ -6,6 +6,7 @@
 //! prints text, and [`parse`] reads it: `parse(print(program)) == program`.
 
 mod build;
+mod canonicalize;
 mod parse;
 mod print;
 mod verify;
@@ -18,6 +19,7 @@ use fx_core::SourceLoc;
 use crate::types::Type;
 
 pub use build::Builder;
+pub use canonicalize::canonicalize;
 pub use parse::parse;
 pub use verify::verify;
 

@@ -7,6 +7,7 @@ use fx_core::{Result, SourceLoc, bail, err};
 
 use super::Program;
 use crate::emit::Unit;
+use crate::ir;
 use crate::value::Value;
 use crate::vm::{Environment, Executable, Limits, LineProfile, Machine, Operators, Profile};
 
@@ -33,8 +34,9 @@ impl Session {
     /// restore themselves now. Fails as [`new`](Session::new) does, and if such a call reaches a limit.
     pub fn with_limits(program: Program, operators: &dyn Operators, limits: Limits) -> Result<Session> {
         let unit = Unit::of(&program)?;
-        let code = unit.emit_all()?;
-        let executable = Executable::new(&code, &program.environment(), operators)?;
+        let environment = program.environment();
+        let code = ir::canonicalize(unit.emit_all()?, &environment.stored);
+        let executable = Executable::new(&code, &environment, operators)?;
         let mut session = Session { program, unit, executable, limits, output: String::new(), profile: None };
         for (object, state) in std::mem::take(&mut session.program.pending) {
             let name = format!("{}.__setstate__", object.class.name);

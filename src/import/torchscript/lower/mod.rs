@@ -129,8 +129,8 @@ enum AttributeKind {
 /// Lowers a method. Fails as [`TorchScript::load`](super::TorchScript::load) does.
 pub(super) fn lower(program: &Program, request: &Request, registry: &Registry) -> Result<Lowered> {
     let unit = Unit::of(program)?;
-    let code = unit.emit_all()?;
     let environment = program.environment();
+    let code = fx_script::ir::canonicalize(unit.emit_all()?, &environment.stored);
     let symbols = Symbols::new(&Table::default())?;
     let empty = schema::Graph {
         inputs: Vec::new(),
