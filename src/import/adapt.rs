@@ -214,7 +214,32 @@ pub(super) fn index<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<O
 /// Elements where a mask holds, and a number elsewhere; indices may be out of range where it does not.
 pub(super) fn masked_index<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let (x, mask) = (call.first()?, call.need("mask")?);
-    let ty = builder.tensor_type(node(&x)?)?;
+    let clamped = clamped_indices(builder, call)?;
+    let picked = builder.call("getitem", [x, as_index(&Arg::list(clamped))?])?;
+    let not = builder.call("logical_not", [mask])?;
+    builder
+        .call("masked_fill", [Arg::Leaf(picked), Arg::Leaf(not), call.or("fill", Arg::Int(0))])
+        .map(Out::Node)
+}
+
+/// `_unsafe_masked_index_put_accumulate(self, mask, indices, values)`: values where the mask is true are added to
+/// elements.
+pub(super) fn masked_index_put<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let clamped = clamped_indices(builder, call)?;
+    let not = builder.call("logical_not", [call.need("mask")?])?;
+    let values = call.need("values")?;
+    let nothing = match builder.tensor_type(node(&values)?)?.dtype {
+        DType::Bool => Arg::Bool(false),
+        _ => Arg::Int(0),
+    };
+    let values = builder.call("masked_fill", [values, Arg::Leaf(not), nothing])?;
+    let args = [call.first()?, Arg::list(clamped), Arg::Leaf(values), Arg::Bool(true)];
+    builder.call("index_put", args).map(Out::Node)
+}
+
+/// Returns the argument `indices` with its tensors kept inside of the axes of the first argument.
+fn clamped_indices<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Vec<Arg>> {
+    let ty = builder.tensor_type(node(&call.first()?)?)?;
     let indices = call.need("indices")?;
     let items = indices.items().ok_or_else(|| err!(Load, "expected a list of indices"))?;
     let mut clamped = Vec::new();
@@ -228,11 +253,7 @@ pub(super) fn masked_index<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> At
             other => other.clone(),
         });
     }
-    let picked = builder.call("getitem", [x, as_index(&Arg::list(clamped))?])?;
-    let not = builder.call("logical_not", [mask])?;
-    builder
-        .call("masked_fill", [Arg::Leaf(picked), Arg::Leaf(not), call.or("fill", Arg::Int(0))])
-        .map(Out::Node)
+    Ok(clamped)
 }
 
 /// The forms of attention; those for a device also give what a backward pass needs, which nothing may use.
@@ -347,8 +368,12 @@ pub(super) fn upsample<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attemp
         !scales.is_empty() && scales.iter().all(|scale| matches!(scale, Arg::Float(_) | Arg::Int(_)));
     let mut args = vec![("x", x), ("mode", Arg::str(mode))];
     // With both, the size is what the scales give, and positions are computed with the scales.
-    let by_scale = has_scales && (matches!(size, Arg::None) || scales_give(builder, call, &size, &scales)?);
-    if by_scale {
+    if has_scales && !matches!(size, Arg::None) && !scales_give(builder, call, &size, &scales)? {
+        return Err(err!(Load, "the sizes of {name} are not those that its scales give")
+            .help("give either sizes or scales")
+            .into());
+    }
+    if has_scales {
         args.push(("scale_factor", Arg::list(scales)));
         args.push(("recompute_scale_factor", Arg::Bool(false)));
     } else {

@@ -56,6 +56,8 @@ const REAL: &[&str] = &[
     "fft_irfft2",
     "fft_irfftn",
     "fft_hfft",
+    "fft_hfft2",
+    "fft_hfftn",
 ];
 
 /// Returns whether an operator gives complex numbers, where no archive says it. `takes` says whether an argument
@@ -221,7 +223,10 @@ pub(super) struct Parts {
 
 /// Imports an operator that takes or gives complex numbers; `None` if it does neither.
 pub(super) fn import<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Option<Out>> {
-    if !gives(builder, call.node) && !call.node.inputs.iter().any(|input| takes(builder, &input.arg)) {
+    // A transform of real numbers to real ones takes them as complex ones.
+    let is_transform = fft::knows(call.base) && builder.registry.get(call.base).is_none();
+    let is_taken = || call.node.inputs.iter().any(|input| takes(builder, &input.arg));
+    if !is_transform && !gives(builder, call.node) && !is_taken() {
         return Ok(None);
     }
     if let Some(base) = call.base.strip_suffix("_copy").filter(|base| VIEWS.contains(base) || knows(base)) {

@@ -393,6 +393,28 @@ pub(super) fn fill_diagonal<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> A
     builder.call("masked_fill", [x, leaf(mask), call.need("fill_value")?]).map(Out::Node)
 }
 
+/// `embedding_renorm(weight, indices, max_norm, norm_type)`: a table whose rows at these places are scaled down to
+/// a norm.
+pub(super) fn embedding_renorm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let weight = call.first()?;
+    let places = builder.call("reshape", [call.need("indices")?, Arg::ints([-1])])?;
+    let kwargs = [("max_norm", call.need("max_norm")?), ("norm_type", call.need("norm_type")?)];
+    let rows = with(builder, "embedding", [leaf(places), weight.clone()], &kwargs)?;
+    builder.call("index_put", [weight, Arg::list([leaf(places)]), leaf(rows)]).map(Out::Node)
+}
+
+/// The angle of real numbers: 0, or pi below zero.
+pub(super) fn angle<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let x = call.first()?;
+    let dtype = builder.tensor_type(node(&x)?)?.dtype;
+    let x = if dtype.is_float() { x } else { leaf(builder.call("to", [x, Arg::DType(DType::F32)])?) };
+    let below = builder.call("lt", [x.clone(), Arg::Int(0)])?;
+    let zeros = builder.call("zeros_like", [x.clone()])?;
+    let angle = builder.call("masked_fill", [leaf(zeros), leaf(below), Arg::Float(std::f64::consts::PI)])?;
+    let is_nan = builder.call("isnan", [x.clone()])?;
+    builder.call("where", [leaf(is_nan), x, leaf(angle)]).map(Out::Node)
+}
+
 /// The forms of `embedding_bag`: `(output, offsets of indices, sizes of bags, places of maxima)`, of which
 /// only the first is computed.
 pub(super) fn embedding_bag<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {

@@ -25,6 +25,10 @@ const KNOWN: &[&str] = &[
     "fft_ifftn",
     "fft_rfftn",
     "fft_irfftn",
+    "fft_hfft2",
+    "fft_ihfft2",
+    "fft_hfftn",
+    "fft_ihfftn",
 ];
 
 /// What is at an end of a transform.

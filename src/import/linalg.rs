@@ -1,9 +1,8 @@
 //! Linear algebra: operators of which a row takes the arguments in another form, or that are several rows.
 
-use super::alias::sizes_of;
-use super::build::{Attempt, Builder, Out, input_name};
+use super::build::{Attempt, Builder, Out};
 use super::call::{Call, generic, ints, leaf, named, node, with, without};
-use crate::{Arg, Dim, NodeId, err};
+use crate::{Arg, DType, Dim, NodeId, err};
 
 pub(super) fn norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let (p, ord) = (call.arg("p"), call.arg("ord"));
@@ -43,8 +42,11 @@ pub(super) fn first_only<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Atte
     let left_out = [("check_errors", ""), ("left", "left")];
     let Out::Node(result) = generic(builder, row, call, &left_out)? else { return Ok(Out::Nothing) };
     let mut outs = vec![Out::Node(result)];
-    if call.node.outputs.len() == 2 {
-        outs.extend(no_error(builder, call, 1)?);
+    match call.base {
+        "_linalg_det" => {}
+        // Factors and pivots are not computed.
+        "_linalg_solve_ex" => outs.extend([Out::Nothing, Out::Nothing, no_error(builder, call)?]),
+        _ => outs.push(no_error(builder, call)?),
     }
     Ok(Out::Many(outs))
 }
@@ -173,12 +175,13 @@ pub(super) fn matrix_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Att
     named(builder, "linalg_matrix_norm", args).map(Out::Node)
 }
 
-/// Returns the output that says where a factorisation failed: nowhere.
-fn no_error<'a>(builder: &mut Builder<'a>, call: &Call<'a>, output: usize) -> Attempt<Option<Out>> {
-    let name = call.node.outputs.get(output).and_then(input_name);
-    let Some(ty) = name.map(|name| builder.declared(name)).transpose()?.flatten() else { return Ok(None) };
-    let kwargs = [("dtype", Arg::DType(ty.dtype))];
-    with(builder, "full", [sizes_of(&ty), Arg::Int(0)], &kwargs).map(|node| Some(Out::Node(node)))
+/// Returns the output that says where the factorisation of each matrix failed: nowhere.
+fn no_error<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let ty = builder.tensor_type(node(&call.first()?)?)?;
+    let batch = &ty.shape[..ty.rank().saturating_sub(2)];
+    let sizes = Arg::list(batch.iter().map(|size| Arg::dim(size.clone())));
+    let kwargs = [("dtype", Arg::DType(DType::I32))];
+    with(builder, "full", [sizes, Arg::Int(0)], &kwargs).map(Out::Node)
 }
 
 /// Returns the parts of a row's result.
@@ -195,9 +198,7 @@ pub(super) fn lu_factor<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attem
     let pivot = call.or("pivot", Arg::Bool(true));
     let whole = with(builder, "linalg_lu_factor", [call.first()?], &[("pivot", pivot)])?;
     let [factors, pivots] = parts_of(builder, whole)?;
-    let mut outs = vec![Out::Node(factors), Out::Node(pivots)];
-    outs.extend(no_error(builder, call, 2)?);
-    Ok(Out::Many(outs))
+    Ok(Out::Many(vec![Out::Node(factors), Out::Node(pivots), no_error(builder, call)?]))
 }
 
 /// `lu_solve(b, LU, pivots)`.
@@ -289,15 +290,45 @@ pub(super) fn condition<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attem
     builder.call("mul", [leaf(a), leaf(b)]).map(Out::Node)
 }
 
-/// The solution of `linalg_lstsq` by the pseudo-inverse; residuals, rank and singular values are not computed.
+/// The solution of `linalg_lstsq` by the pseudo-inverse, and what the driver gives: squares of residuals of tall
+/// matrices, which have full rank, but for `gelsy`; ranks, but for `gels`; singular values of `gelsd` and `gelss`.
 pub(super) fn least_squares<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let (x, b) = (call.first()?, call.need("b")?);
     let rcond = match call.arg("rcond") {
         Arg::None => Vec::new(),
         rcond => vec![("rtol", rcond)],
     };
-    let inverse = with(builder, "linalg_pinv", [call.first()?], &rcond)?;
-    let solution = builder.call("matmul", [leaf(inverse), call.need("b")?])?;
-    Ok(Out::Many(vec![Out::Node(solution)]))
+    let inverse = with(builder, "linalg_pinv", [x.clone()], &rcond)?;
+    let solution = builder.call("matmul", [leaf(inverse), b.clone()])?;
+    let ty = builder.tensor_type(node(&x)?)?;
+    let [.., m, n] = &ty.shape[..] else { return Err(err!(Load, "expected a matrix, got {ty}").into()) };
+    let empty = |builder: &mut Builder<'a>, dtype: DType| {
+        with(builder, "empty", [Arg::ints([0])], &[("dtype", Arg::DType(dtype))]).map(Out::Node)
+    };
+    let driver = match call.arg("driver") {
+        Arg::Str(driver) => driver.to_string(),
+        _ => "gelsy".to_owned(),
+    };
+    let residuals = match (m.known(), n.known()) {
+        _ if driver == "gelsy" => empty(builder, ty.dtype)?,
+        (Some(m), Some(n)) if m > n => {
+            let product = builder.call("matmul", [x.clone(), leaf(solution)])?;
+            let apart = builder.call("sub", [leaf(product), b])?;
+            let squares = builder.call("mul", [leaf(apart), leaf(apart)])?;
+            Out::Node(builder.call("sum", [leaf(squares), Arg::Int(-2)])?)
+        }
+        (Some(_), Some(_)) => empty(builder, ty.dtype)?,
+        _ => Out::Nothing,
+    };
+    let rank = match &*driver {
+        "gels" => empty(builder, DType::I64)?,
+        _ => Out::Node(with(builder, "linalg_matrix_rank", [x.clone()], &rcond)?),
+    };
+    let values = match &*driver {
+        "gelsd" | "gelss" => Out::Node(builder.call("linalg_svdvals", [x])?),
+        _ => empty(builder, ty.dtype)?,
+    };
+    Ok(Out::Many(vec![Out::Node(solution), residuals, rank, values]))
 }
 
 /// `linalg_tensorinv(x, ind)` and `linalg_tensorsolve(x, other)`: as those of a matrix.

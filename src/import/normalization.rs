@@ -159,7 +159,7 @@ fn statistics<'a>(
     Ok((mean, inverse))
 }
 
-/// A result and what is saved beside it for a backward pass, in the dtypes that the archive gives.
+/// A result and what is saved beside it for a backward pass, in the dtypes that the archive gives, if it does.
 fn saved<'a, const N: usize>(
     builder: &mut Builder<'a>,
     call: &Call<'a>,
@@ -167,8 +167,9 @@ fn saved<'a, const N: usize>(
     statistics: [NodeId; N],
 ) -> Attempt<Vec<Out>> {
     let mut outs = vec![Out::Node(out)];
-    for (mut node, output) in statistics.into_iter().zip(call.node.outputs.iter().skip(1)) {
-        if let Some(declared) = input_name(output).map(|name| builder.declared(name)).transpose()?.flatten()
+    for (i, mut node) in statistics.into_iter().enumerate() {
+        let output = call.node.outputs.get(i + 1).and_then(input_name);
+        if let Some(declared) = output.map(|name| builder.declared(name)).transpose()?.flatten()
             && declared.dtype != builder.tensor_type(node)?.dtype
         {
             node = builder.call("to", [Arg::Leaf(node), Arg::DType(declared.dtype)])?;

@@ -285,7 +285,9 @@ impl<'a> Builder<'a> {
             [output] => self.bind(output, out),
             outputs => {
                 let parts = self.parts(out, outputs.len())?;
-                outputs.iter().zip(parts).try_for_each(|(output, part)| self.bind(output, part))
+                let mut computed =
+                    outputs.iter().zip(parts).filter(|(_, part)| !matches!(part, Out::Nothing));
+                computed.try_for_each(|(output, part)| self.bind(output, part))
             }
         }
     }

@@ -424,8 +424,10 @@ impl Lowerer<'_> {
                 if is_list {
                     return Ok(Value::list(items));
                 }
-                // Results that only a backward pass needs are not computed.
-                items.resize_with(items.len().max(n), || Value::None);
+                // A use of what is not computed is an error.
+                while items.len() < n {
+                    items.push(self.symbol(Type::Tensor, Meaning::Uninitialized));
+                }
                 Value::tuple(items)
             }
         })
