@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::opcheck::rule;
 use crate::weights::Weights;
-use crate::{Arg, DType, Result, Tensor, Value, bail, err};
+use crate::{Arg, Array, DType, Result, Tensor, Value, bail, err};
 
 /// A call with the expected output.
 pub(super) struct Case {
@@ -37,6 +37,18 @@ pub(super) fn read(path: &Path) -> Result<Vec<Result<Case>>> {
         file["cases"].as_array().ok_or_else(|| err!(Parse, "{}: no list \"cases\"", path.display()))?;
     let reader = Reader { tensors };
     Ok(cases.iter().map(|case| reader.case(case)).collect())
+}
+
+/// Returns an array whose axes lie in memory in this order, the slowest first.
+fn laid(array: &Array, order: &Json) -> Result<Array> {
+    let axes = order.as_array().map(Vec::as_slice).unwrap_or_default();
+    let axes: Option<Vec<usize>> = axes.iter().map(|axis| usize::try_from(axis.as_u64()?).ok()).collect();
+    let order = axes.ok_or_else(|| err!(Parse, "{order} is no order of axes"))?;
+    let mut back = vec![0; order.len()];
+    for (at, &axis) in order.iter().enumerate() {
+        *back.get_mut(axis).ok_or_else(|| err!(Parse, "{order:?} is no order of axes"))? = at;
+    }
+    array.permute(&order)?.contiguous()?.permute(&back)
 }
 
 struct Reader {
@@ -109,6 +121,9 @@ impl Reader {
                 array.describe()
             );
         }
-        Ok(tensor)
+        match &json["order"] {
+            Json::Null => Ok(tensor),
+            order => Ok(Tensor::new(laid(array, order)?)),
+        }
     }
 }

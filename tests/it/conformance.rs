@@ -86,6 +86,28 @@ fn right_cases_pass_and_wrong_ones_are_explained() {
     assert!(conformance::run(Path::new("/none"), &[]).is_err());
 }
 
+#[test]
+fn operands_lie_in_memory_as_a_case_says() {
+    let scratch = Scratch(std::env::temp_dir().join(format!("fx-conformance-order-{}", std::process::id())));
+    std::fs::create_dir_all(&scratch.0).unwrap();
+    let x = Tensor::from_vec((0..6).collect::<Vec<i64>>(), &[2, 3]);
+    save(scratch.0.join("view.safetensors"), &[("x", x)], &[]).unwrap();
+    let call = |order: &str| {
+        let x = format!(r#"{{"tensor": "x", "dtype": "i64", "shape": [2, 3]{order}}}"#);
+        let same = r#"{"tensor": "x", "dtype": "i64", "shape": [2, 3]}"#;
+        format!(r#"{{"args": [{x}, [2, 3]], "kwargs": {{}}, "out": {same}}}"#)
+    };
+    let orders = ["", r#", "order": [1, 0]"#, r#", "order": [1, 2]"#, r#", "order": [0]"#];
+    let cases = orders.map(call).join(", ");
+    std::fs::write(scratch.0.join("view.json"), format!(r#"{{"op": "view", "cases": [{cases}]}}"#)).unwrap();
+    let report = conformance::run(&scratch.0, &[]).unwrap();
+    let failures: Vec<String> = report.ops[0].failures.iter().map(ToString::to_string).collect();
+    expect_test::expect![[r#"
+        case 2: view: [1, 2] is no order of axes
+        case 3: view: expected 2 axes to permute i64[2, 3], got [0]"#]]
+    .assert_eq(&failures.join("\n"));
+}
+
 /// The calls in `tests/data/ops`: some of PyTorch's own test inputs, and calls with special values.
 fn carried() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/ops")
