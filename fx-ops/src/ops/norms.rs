@@ -56,11 +56,11 @@ kernels! {
     /// The covariances of variables, which are rows, over observations, which are columns: `[v, n]` becomes
     /// `[v, v]`.
     ///
-    /// `fweights` says how often each observation was made, `aweights` how much it counts. It is `w (x -
-    /// mean) (x - mean).T / (sum(w) - correction sum(w aweights) / sum(w))`. A vector is one variable, whose
-    /// variance is of rank 0.
+    /// `fweights` says how often each observation was made, `aweights` how much it counts; neither is
+    /// negative. It is `w (x - mean) (x - mean).T / (sum(w) - correction sum(w aweights) / sum(w))`. A vector is
+    /// one variable, whose variance is of rank 0.
     #[flops = Unknown]
-    cov(x: Tensor; correction: Int = 1, fweights: OptTensor = None, aweights: OptTensor = None) = covariance, covariance;
+    cov(x: Tensor; correction: Int = 1, fweights: OptTensor = None, aweights: OptTensor = None) = covariance, weighted_covariance;
     /// The covariances divided by standard deviations, within -1 and 1.
     #[flops = Unknown]
     corrcoef(x: Tensor) = correlation, correlation;
@@ -274,6 +274,22 @@ pub(crate) fn cosine<V: Operand>(
         x.div(&norm.apply(crate::ops::pointwise::clamp_min::OP, &[Arg::Float(eps)])?)
     };
     unit(x)?.mul(&unit(other)?)?.apply(sum::OP, &[Arg::Int(dim)])
+}
+
+fn weighted_covariance(
+    x: &Array,
+    correction: i64,
+    fweights: Option<&Array>,
+    aweights: Option<&Array>,
+) -> Result<Array> {
+    for (what, weight) in [("fweights", fweights), ("aweights", aweights)] {
+        if let Some(weight) = weight
+            && weight.cast(DType::F64).to_vec::<f64>()?.iter().any(|&weight| weight < 0.0)
+        {
+            bail!(Argument, "expected {what} that are not negative");
+        }
+    }
+    covariance(x, correction, fweights, aweights)
 }
 
 pub(crate) fn covariance<V: Operand>(

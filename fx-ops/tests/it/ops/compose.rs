@@ -81,3 +81,11 @@ fn an_equation_that_does_not_fit_is_an_error() {
     assert!(message("ij,kl->im").contains("no operand"), "{}", message("ij,kl->im"));
     assert!(message("ij,ij->i").contains("share"), "{}", message("ij,ij->i"));
 }
+
+#[test]
+fn weights_of_observations_are_not_negative() {
+    let message =
+        |weights: (&str, Value)| call("cov", &[numbers(&[3])], &[weights]).unwrap_err().message().to_owned();
+    assert!(message(("aweights", tensor([1f32, -0.5, 2.0]))).contains("aweights that are not negative"));
+    assert!(message(("fweights", tensor([1i64, 2, -1]))).contains("fweights that are not negative"));
+}
