@@ -398,8 +398,16 @@ pub(super) fn fill_diagonal<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> A
 pub(super) fn embedding_renorm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let weight = call.first()?;
     let places = builder.call("reshape", [call.need("indices")?, Arg::ints([-1])])?;
-    let kwargs = [("max_norm", call.need("max_norm")?), ("norm_type", call.need("norm_type")?)];
-    let rows = with(builder, "embedding", [leaf(places), weight.clone()], &kwargs)?;
+    let rows = builder.call("index_select", [weight.clone(), Arg::Int(0), leaf(places)])?;
+    let dim = [("dim", Arg::Int(-1)), ("keepdim", Arg::Bool(true))];
+    let norms = with(builder, "linalg_vector_norm", [leaf(rows), call.need("norm_type")?], &dim)?;
+    let most = call.need("max_norm")?;
+    let is_above = builder.call("gt", [leaf(norms), most.clone()])?;
+    let shifted = builder.call("add", [leaf(norms), Arg::Float(1e-7)])?;
+    let inverse = builder.call("reciprocal", [leaf(shifted)])?;
+    let factor = builder.call("mul", [leaf(inverse), most])?;
+    let factor = builder.call("where", [leaf(is_above), leaf(factor), Arg::Float(1.0)])?;
+    let rows = builder.call("mul", [leaf(rows), leaf(factor)])?;
     builder.call("index_put", [weight, Arg::list([leaf(places)]), leaf(rows)]).map(Out::Node)
 }
 

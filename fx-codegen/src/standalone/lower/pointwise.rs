@@ -85,7 +85,7 @@ impl Lowering<'_> {
         }
         let view = match op.operands.last() {
             Some(Operand::Number(_)) => return Ok(()),
-            Some(Operand::Load(_)) if !check.is_of_elements() => return Ok(()),
+            Some(Operand::Load(_) | Operand::Step(_)) if !check.is_of_elements() => return Ok(()),
             Some(Operand::Load(i)) => {
                 let mut view = reads[*i as usize].clone();
                 for (size, stride) in view.shape.iter_mut().zip(&view.strides) {
