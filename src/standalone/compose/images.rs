@@ -1,4 +1,4 @@
-//! Bags of embeddings.
+//! Bags of embeddings, and convolutions of one image.
 
 use super::{Call, Composition, run, stays, with};
 use crate::{Arg, Op, Result, Tensor, Value};
@@ -70,4 +70,15 @@ fn bags(c: &Call<'_>, offsets: &Tensor) -> Result<Value> {
     let counts = rest(run(crate::index_add::OP, [zeros(vec![all])?, Arg::Int(0), bag, ones])?)?;
     let counts = run(crate::clamp_min::OP, [counts, Arg::Int(1)])?;
     run(crate::div::OP, [sums, run(crate::unsqueeze::OP, [counts, Arg::Int(-1)])?])
+}
+
+/// Writes a convolution of one input without a batch as that of a batch of one.
+pub(super) fn without_batch(c: &Call<'_>) -> Result<Value> {
+    let (x, weight) = (c.tensor("x")?, c.tensor("weight")?);
+    if x.ty()?.rank() + 1 != weight.ty()?.rank() {
+        return Err(stays());
+    }
+    let batch = run(crate::unsqueeze::OP, [Arg::Leaf(x), Arg::Int(0)])?;
+    let args = std::iter::once(batch).chain(c.args[1..].iter().cloned());
+    run(crate::squeeze::OP, [run(c.op, args)?, Arg::Int(0)])
 }

@@ -44,6 +44,12 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
         let column = run(crate::unsqueeze::OP, [c.get("x")?, Arg::Int(1)])?;
         run(crate::mul::OP, [column, run(crate::unsqueeze::OP, [c.get("vec2")?, Arg::Int(0)])?])
     }),
+    (crate::conv1d::OP, images::without_batch),
+    (crate::conv2d::OP, images::without_batch),
+    (crate::conv3d::OP, images::without_batch),
+    (crate::conv_transpose1d::OP, images::without_batch),
+    (crate::conv_transpose2d::OP, images::without_batch),
+    (crate::conv_transpose3d::OP, images::without_batch),
     (crate::linear::OP, |c| {
         let (x, weight) = (c.tensor("x")?, c.tensor("weight")?);
         if !x.dtype()?.is_int() || weight.ty()?.rank() != 2 {
@@ -209,13 +215,17 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
         reduced(c, run(crate::abs::OP, [gap])?)
     }),
     (crate::diff::OP, |c| {
-        let (Arg::None, Arg::None, Arg::Int(n)) = (c.get("prepend")?, c.get("append")?, c.get("n")?) else {
-            return Err(stays());
+        let Arg::Int(n) = c.get("n")? else { return Err(stays()) };
+        let mut parts = vec![c.get("prepend")?, c.get("x")?, c.get("append")?];
+        parts.retain(|part| !matches!(part, Arg::None));
+        let mut x = match parts.len() {
+            n_parts if n_parts > 1 && n > 0 => run(crate::cat::OP, [Arg::list(parts), c.get("dim")?])?,
+            _ => c.get("x")?,
         };
-        let mut x = c.get("x")?;
+        let between = if c.tensor("x")?.dtype()? == DType::Bool { crate::ne::OP } else { crate::sub::OP };
         for _ in 0..n {
             let part = |from: Value, to: Value| run(crate::slice::OP, [x.clone(), c.get("dim")?, from, to]);
-            x = run(crate::sub::OP, [part(Arg::Int(1), Arg::None)?, part(Arg::Int(0), Arg::Int(-1))?])?;
+            x = run(between, [part(Arg::Int(1), Arg::None)?, part(Arg::Int(0), Arg::Int(-1))?])?;
         }
         Ok(x)
     }),
