@@ -149,15 +149,27 @@ pub struct ByteTaps {
     pub shift: u32,
 }
 
-/// Stores one line of `out.len()` elements: the sum of the lines of `x` at `places` times their weights.
+/// Resizes the first axis of an image of bytes whose lines have `inner` elements: each new line is the sum of the
+/// lines of `x` at its `places` times their weights, as [`ByteTaps`] has them.
 #[inline]
-pub fn byte_line(x: &[u8], places: &[i64], weights: &[i64], shift: u32, out: &mut [u8]) {
-    let inner = out.len();
-    for (i, out) in out.iter_mut().enumerate() {
-        let half = if shift == 0 { 0 } else { 1 << (shift - 1) };
-        let terms = places.iter().zip(weights);
-        let sum: i64 = terms.map(|(&at, weight)| i64::from(x[at as usize * inner + i]) * weight).sum();
-        *out = ((sum + half) >> shift).clamp(0, 255) as u8;
+pub fn byte_lines(
+    x: &[u8],
+    inner: usize,
+    starts: &[i64],
+    places: &[i64],
+    weights: &[i64],
+    shift: u32,
+    out: &mut [u8],
+) {
+    let half = if shift == 0 { 0 } else { 1 << (shift - 1) };
+    for (line, part) in out.chunks_exact_mut(inner).zip(starts.windows(2)) {
+        let taps = part[0] as usize..part[1] as usize;
+        let (places, weights) = (&places[taps.clone()], &weights[taps]);
+        for (i, out) in line.iter_mut().enumerate() {
+            let terms = places.iter().zip(weights);
+            let sum: i64 = terms.map(|(&at, weight)| i64::from(x[at as usize * inner + i]) * weight).sum();
+            *out = ((sum + half) >> shift).clamp(0, 255) as u8;
+        }
     }
 }
 

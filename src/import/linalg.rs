@@ -298,9 +298,12 @@ pub(super) fn least_squares<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> A
         Arg::None => Vec::new(),
         rcond => vec![("rtol", rcond)],
     };
+    let ty = builder.tensor_type(node(&x)?)?;
+    // A vector for each matrix is a matrix of one column.
+    let is_vector = builder.tensor_type(node(&b)?)?.rank() + 1 == ty.rank();
+    let b = if is_vector { leaf(builder.call("unsqueeze", [b, Arg::Int(-1)])?) } else { b };
     let inverse = with(builder, "linalg_pinv", [x.clone()], &rcond)?;
     let solution = builder.call("matmul", [leaf(inverse), b.clone()])?;
-    let ty = builder.tensor_type(node(&x)?)?;
     let [.., m, n] = &ty.shape[..] else { return Err(err!(Load, "expected a matrix, got {ty}").into()) };
     let empty = |builder: &mut Builder<'a>, dtype: DType| {
         with(builder, "empty", [Arg::ints([0])], &[("dtype", Arg::DType(dtype))]).map(Out::Node)
@@ -328,6 +331,8 @@ pub(super) fn least_squares<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> A
         "gelsd" | "gelss" => Out::Node(builder.call("linalg_svdvals", [x])?),
         _ => empty(builder, ty.dtype)?,
     };
+    let solution =
+        if is_vector { builder.call("squeeze", [leaf(solution), Arg::Int(-1)])? } else { solution };
     Ok(Out::Many(vec![Out::Node(solution), residuals, rank, values]))
 }
 

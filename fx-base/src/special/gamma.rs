@@ -269,8 +269,7 @@ fn gamma_fraction<T: Real>(a: f64, x: f64) -> f64 {
     const GREAT: f64 = 1e100;
     let weight = a * gamma_weight::<T>(a, x);
     if weight == 0.0 || x > GREAT {
-        // Numbers so great are equal, or far apart in units of their root.
-        return if x == a { 0.5 } else { 0.0 };
+        return 0.0;
     }
     let (mut y, mut z) = (1.0 - a, x + 2.0 - a);
     let (mut before, mut here) = ((1.0, x), (x + 1.0, z * x));

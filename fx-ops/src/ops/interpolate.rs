@@ -6,7 +6,7 @@ use fx_core::op::Default::None as Nothing;
 use fx_core::op::Flops::{PerOutput, Rule};
 use fx_core::op::kind;
 use fx_core::op::{ParamKind, unknown_type};
-use fx_core::portable::resampling::{Mode, Resampling, byte_line};
+use fx_core::portable::resampling::{Mode, Resampling, byte_lines};
 use fx_core::{
     Arg, Array, DType, Dim, Element, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels,
 };
@@ -309,10 +309,7 @@ fn along_bytes(x: &Array, axis: usize, how: Resampling, output: usize) -> Result
     let plane = output * inner;
     fx_simd::parallel::chunks(&mut out, plane, (PARALLEL / 8).div_ceil(plane.max(1)), |i, out| {
         let x = &x[i * input * inner..][..input * inner];
-        for (at, out) in out.chunks_exact_mut(inner).enumerate() {
-            let of = taps.starts[at] as usize..taps.starts[at + 1] as usize;
-            byte_line(x, &taps.places[of.clone()], &taps.weights[of], taps.shift, out);
-        }
+        byte_lines(x, inner, &taps.starts, &taps.places, &taps.weights, taps.shift, out);
     });
     Array::from_vec(out, &shape)
 }

@@ -1,7 +1,7 @@
 //! Resizing: sums of elements times weights, along one axis after the other.
 
 use super::math::Real;
-use super::resampling::{Mode, Resampling, byte_line};
+use super::resampling::{Mode, Resampling, byte_lines};
 use super::simd::simd;
 
 simd! {
@@ -42,10 +42,7 @@ pub fn along_bytes(
         return;
     }
     for (x, out) in x.chunks_exact(n * inner).zip(out.chunks_exact_mut(made * inner)) {
-        for (out, part) in out.chunks_exact_mut(inner).zip(starts.windows(2)) {
-            let taps = part[0] as usize..part[1] as usize;
-            byte_line(x, &from[taps.clone()], &weights[taps], shift, out);
-        }
+        byte_lines(x, inner, starts, from, weights, shift, out);
     }
 }
 
