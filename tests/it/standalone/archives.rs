@@ -71,6 +71,7 @@ fn archives_become_crates() {
         trace_results_beside_the_first: linalg_lu_factor: the operation has no stand-alone code
         trace_results_beside_the_first: linalg_matrix_rank: the operation has no stand-alone code
         trace_results_beside_the_first: linalg_pinv: the operation has no stand-alone code
+        trace_results_beside_the_first: linalg_svdvals: the operation has no stand-alone code
     "#]]
     .assert_eq(&(refused.join("\n") + "\n"));
     crates.run();
