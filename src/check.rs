@@ -76,10 +76,39 @@ fn compiled(gm: &GraphModule, engine: crate::Engine) -> Result<Runner> {
     Ok(Box::new(move |args| gm.compile(engine)?.evaluate(args)))
 }
 
+/// Compiles a function that evaluates a program, as [`compile`](crate::compile()) does. A call is made three times, which
+/// records, runs what was recorded, and, with `is_pure`, replays; the results must have the same bits. A program
+/// with a state is called once, by a function of its own.
+fn followed(gm: &GraphModule, is_pure: bool) -> Runner {
+    let compiled = move |gm: &GraphModule| {
+        let function = crate::compile(crate::compile::owned(gm.clone()));
+        if is_pure { function.pure() } else { function }
+    };
+    if !gm.is_pure() {
+        let gm = gm.clone();
+        return Box::new(move |args| compiled(&gm).call_values(args));
+    }
+    let function = compiled(gm);
+    Box::new(move |args| {
+        let first = function.call_values(args)?;
+        for call in ["second", "third"] {
+            let again = function.call_values(args)?;
+            if !first.eq_by(&again, &|a: &Tensor, b: &Tensor| a.bits_eq(b)) {
+                bail!(
+                    Check,
+                    "the {call} call of the compiled function has another result than the first one"
+                );
+            }
+        }
+        Ok(first)
+    })
+}
+
 /// Returns the engines that exist: `eager` calls the program, `interpreted` walks over its nodes, `passes`
 /// calls it after the [default pipeline](crate::pass::DEFAULT), `fused` is
 /// [`Engine::Fused`](crate::Engine::Fused), and `native` [`Engine::Native`](crate::Engine::Native), which is
-/// left out where there is no compiler.
+/// left out where there is no compiler. `compile` calls the program three times as a function that
+/// [`compile`](crate::compile()) made, and `pure` one that is [pure](crate::compile::Function::pure).
 pub fn engines() -> Vec<Engine> {
     let mut engines = all();
     if crate::Native::shared().check().is_err() {
@@ -105,6 +134,8 @@ pub fn all() -> Vec<Engine> {
         Engine::new("fused", |gm| compiled(gm, crate::Engine::Fused).map(Some)),
         Engine::new("native", |gm| compiled(gm, crate::Engine::Native).map(Some)),
         Engine::new("best", |gm| compiled(gm, crate::Engine::Best).map(Some)),
+        Engine::new("compile", |gm| Ok(Some(followed(gm, false)))),
+        Engine::new("pure", |gm| Ok(Some(followed(gm, true)))),
     ]
 }
 

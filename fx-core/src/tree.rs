@@ -116,13 +116,22 @@ macro_rules! literals {
         })*
     };
 }
+/// Returns the value of an integer. A size that a compiled function observes is a number from here on.
+fn integer(value: &Value) -> Option<i64> {
+    match value {
+        Arg::Int(x) => Some(*x),
+        Arg::Dim(size) => crate::lazy::follower()?.size(size),
+        _ => None,
+    }
+}
+
 literals! {
     bool, "a bool", |v| match v { Arg::Bool(x) => Some(*x), _ => None }, |x| Arg::Bool(*x);
-    i64, "an integer", |v| match v { Arg::Int(x) => Some(*x), _ => None }, |x| Arg::Int(*x);
-    i32, "an integer", |v| match v { Arg::Int(x) => (*x).try_into().ok(), _ => None }, |x| Arg::from(*x);
-    usize, "a size", |v| match v { Arg::Int(x) => (*x).try_into().ok(), _ => None }, |x| Arg::from(*x);
-    f64, "a float", |v| match v { Arg::Float(x) => Some(*x), Arg::Int(x) => Some(*x as f64), _ => None }, |x| Arg::Float(*x);
-    f32, "a float", |v| match v { Arg::Float(x) => Some(*x as f32), Arg::Int(x) => Some(*x as f32), _ => None }, |x| Arg::from(*x);
+    i64, "an integer", |v| integer(v), |x| Arg::Int(*x);
+    i32, "an integer", |v| integer(v).and_then(|x| x.try_into().ok()), |x| Arg::from(*x);
+    usize, "a size", |v| integer(v).and_then(|x| x.try_into().ok()), |x| Arg::from(*x);
+    f64, "a float", |v| match v { Arg::Float(x) => Some(*x), v => integer(v).map(|x| x as f64) }, |x| Arg::Float(*x);
+    f32, "a float", |v| match v { Arg::Float(x) => Some(*x as f32), v => integer(v).map(|x| x as f32) }, |x| Arg::from(*x);
     String, "a string", |v| match v { Arg::Str(x) => Some(x.to_string()), _ => None }, |x| Arg::str(x.as_str());
 }
 

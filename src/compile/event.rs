@@ -402,23 +402,28 @@ pub(super) fn infer<L: Clone, K: AsRef<str>>(
     if op.effects.host || op.effects.state {
         return Outcome::Eager;
     }
-    let inferred = (|| {
-        let mut types: SmallVec<[TypeTree; 8]> = SmallVec::new();
-        for arg in op.bind(args, kwargs)? {
-            types.push(match &arg {
-                Arg::Leaf(leaf) => type_of(leaf)?,
-                arg => arg.try_flat_map(type_of)?,
-            });
-        }
-        op.infer(&types)
-    })();
-    match inferred {
-        Ok(Some(ty)) => match tensors(&ty) {
-            Some(types) => Outcome::Tensors(types),
-            None => Outcome::Eager,
-        },
-        _ => Outcome::Eager,
+    match infer_tree(op, args, kwargs, type_of).as_ref().and_then(tensors) {
+        Some(types) => Outcome::Tensors(types),
+        None => Outcome::Eager,
     }
+}
+
+/// Returns the type of a result, if it follows from those of the arguments.
+pub(super) fn infer_tree<L: Clone, K: AsRef<str>>(
+    op: Op,
+    args: &[Arg<L>],
+    kwargs: &[(K, Arg<L>)],
+    type_of: &mut dyn FnMut(&L) -> Result<TypeTree>,
+) -> Option<TypeTree> {
+    let mut types: SmallVec<[TypeTree; 8]> = SmallVec::new();
+    for arg in op.bind(args, kwargs).ok()? {
+        let ty = match &arg {
+            Arg::Leaf(leaf) => type_of(leaf),
+            arg => arg.try_flat_map(type_of),
+        };
+        types.push(ty.ok()?);
+    }
+    op.infer(&types).ok()?
 }
 
 /// Returns the types as those of tensors; `None` if something else is among them.

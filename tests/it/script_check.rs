@@ -150,3 +150,27 @@ fn freezing_leaves_what_is_used_and_changed() {
           help: did you mean "stats"?"#]]
     .assert_eq(&program.freeze(&["stat"]).unwrap_err().to_string());
 }
+
+/// The graphs of scripts compute with numbers of the host: compiled functions that call them give what they give,
+/// again and again.
+#[test]
+fn graphs_of_scripts_are_compiled_functions() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/torchscript");
+    let engines = ["compile", "pure"].map(|name| fx::program::engine(name).unwrap());
+    let compared = std::cell::Cell::new(0);
+    for case in cases(folder).unwrap() {
+        let compare = |gm: &fx::GraphModule, args: &[fx::Value]| {
+            let Ok(expected) = gm.clone().evaluate(args) else { return };
+            for engine in &engines {
+                let got = engine.prepare(gm).unwrap().unwrap()(args);
+                let got =
+                    got.unwrap_or_else(|error| panic!("{}: {}: {error}", case.display(), engine.name()));
+                let is_close = |a: &Tensor, b: &Tensor| a.all_close(b, 1e-4, 1e-5).is_ok();
+                assert!(got.eq_by(&expected, &is_close), "{}: {}", case.display(), engine.name());
+                compared.set(compared.get() + 1);
+            }
+        };
+        _ = fx::script::graphs(&case, &compare);
+    }
+    assert!(compared.get() > 100, "{}", compared.get());
+}

@@ -10,8 +10,8 @@ use super::bindings::Bindings;
 use crate::attribute::Parts;
 use crate::interp::{Interpreter, NodeRef, Run, Schedule, interpret, interpret_with};
 use crate::{
-    Arg, Attribute, Dim, Error, Graph, Node, NodeId, Op, OpCode, Result, Tensor, Type, TypeTree, Value, bail,
-    err,
+    Arg, Attribute, Dim, Error, Graph, Node, NodeId, NodeMeta, Op, OpCode, Result, SourceLoc, Tensor, Type,
+    TypeTree, Value, bail, err,
 };
 
 /// What is called with a node and its value; what it returns takes the value's place.
@@ -120,10 +120,11 @@ impl Interpreter for Evaluator<'_> {
             return Ok(Arg::None);
         }
         let is_method = node.node.opcode() == OpCode::CallMethod;
+        let meta = node.node.meta();
         let value = if crate::trace::is_tracing() {
-            crate::trace::with_origin(node.node.meta(), || call(op, is_method, args))?
+            crate::trace::with_origin(meta, || call(op, is_method, args, meta))?
         } else {
-            call(op, is_method, args)?
+            call(op, is_method, args, meta)?
         };
         self.bind_free(node.node, &value)?;
         Ok(value)
@@ -197,14 +198,17 @@ fn has_free_symbols(ty: &TypeTree, bindings: &Bindings) -> bool {
     }
 }
 
-/// Runs an operation on values, or records it where one of them is a symbol of an outer trace.
-fn call(op: Op, is_method: bool, args: &[Value]) -> Result<Value> {
+/// Runs an operation on values in schema order, or records it where one of them is a symbol of an outer trace.
+fn call(op: Op, is_method: bool, args: &[Value], meta: &NodeMeta) -> Result<Value> {
     let mut symbolic = false;
     for arg in args {
         arg.for_each_leaf(&mut |tensor| symbolic |= tensor.is_symbolic());
     }
     if symbolic || crate::trace::is_tracing() || crate::lazy::is_following() {
-        return crate::trace::apply(op, is_method, args, &[]);
+        let (args, kwargs) = op.spell(args);
+        let kwargs: Vec<(&str, Value)> = kwargs.iter().map(|(key, arg)| (&**key, arg.clone())).collect();
+        let source = meta.source.clone().unwrap_or_else(SourceLoc::caller);
+        return crate::trace::apply_at(op, is_method, &args, &kwargs, source);
     }
     let value = (op.eval)(args)?;
     match value.error() {

@@ -92,7 +92,8 @@ pub(super) enum Number {
 pub(super) enum Step {
     /// Runs a segment, with all numbers in its operations.
     Run { segment: Arc<Segment>, inputs: Vec<Source>, numbers: Vec<Number> },
-    /// Applies an operation that has to run by itself. The sizes of its results, by result and axis, are symbols.
+    /// Applies an operation that has to run by itself. The sizes of its results, by result and axis, are symbols, as
+    /// integers among its results are.
     Apply {
         op: Op,
         method: bool,
@@ -506,11 +507,15 @@ impl<'a> Walk<'a> {
                 let (values, named) = (values.ok_or_else(gone)?, named.ok_or_else(gone)?);
                 let value = crate::trace::apply_at(*op, *method, &values, &named, source.clone())
                     .map_err(|error| left(error.message()))?;
-                for tensor in value.leaves() {
-                    if let Some(array) = tensor.shared_array() {
-                        self.symbols.extend(array.shape().iter().map(|size| *size as i64));
+                value.walk(&mut |arg: &Value| match arg {
+                    Arg::Leaf(tensor) => {
+                        let array = tensor.shared_array();
+                        let sizes = array.iter().flat_map(|array| array.shape());
+                        self.symbols.extend(sizes.map(|size| *size as i64));
                     }
-                }
+                    Arg::Int(number) => self.symbols.push(*number),
+                    _ => {}
+                });
                 self.done.push(Done::Apply { op: *op, inputs: Vec::new(), value });
                 Ok(None)
             }

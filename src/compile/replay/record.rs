@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::super::event::{self, Bound, Identity, Outcome, Types};
+use super::super::event::{self, Bound, Identity, Types};
 use super::super::miss::Missed;
 use super::super::narrow::Observed;
 use super::super::report::Code;
@@ -15,7 +15,7 @@ use super::path::{Cell, Done, Input, Item, Number, Results, Source, Step, Steps,
 use crate::lazy::{Call, Lazy, Link, Observer, Relation, SizeUse, with_observer};
 use crate::rng::{Generator, default_generator};
 use crate::signature::{Signature, size_name};
-use crate::{Arg, Array, Buffer, Dim, Scalar, Shape, SourceLoc, Symbol, Tensor, TensorType, Value};
+use crate::{Arg, Array, Buffer, Dim, Scalar, Shape, SourceLoc, Symbol, Tensor, TensorType, TypeTree, Value};
 
 /// Knows the sizes of a call's tensors, and notes on which relations it decides.
 #[derive(Default)]
@@ -36,6 +36,18 @@ impl SizeState {
     fn value(&self, symbol: &Symbol) -> Option<i64> {
         let at = self.symbols.iter().position(|other| other == symbol)?;
         self.values.get(at).copied()
+    }
+
+    /// Enters a symbol with its value, by a name that no other one has.
+    fn open(&mut self, symbol: Symbol, value: i64) -> (Symbol, i64) {
+        let (min, max) = (symbol.min(), symbol.max());
+        let mut symbol = symbol;
+        while self.symbols.iter().any(|other| other.name() == symbol.name()) {
+            symbol = Symbol::new(format!("{}_", symbol.name())).ranged(min, max);
+        }
+        self.symbols.push(symbol.clone());
+        self.values.push(value);
+        (symbol, value)
     }
 
     fn add(&mut self, relation: &Relation, at: Option<SourceLoc>) {
@@ -64,15 +76,8 @@ impl Sizes {
     /// Returns the type of a tensor with a symbol for each size.
     fn open(self: &Arc<Self>, name: &str, array: &Array) -> TensorType {
         let mut state = self.lock();
-        let sizes = array.shape().iter().enumerate().map(|(axis, size)| {
-            let mut symbol = Symbol::new(size_name(name, axis));
-            while state.symbols.contains(&symbol) {
-                symbol = Symbol::new(format!("{}_", symbol.name()));
-            }
-            state.symbols.push(symbol.clone());
-            state.values.push(*size as i64);
-            (symbol, *size as i64)
-        });
+        let sizes = array.shape().iter().enumerate();
+        let sizes = sizes.map(|(axis, size)| state.open(Symbol::new(size_name(name, axis)), *size as i64));
         let sizes: Vec<(Symbol, i64)> = sizes.collect();
         drop(state);
         let observer: Arc<dyn Observer> = self.clone();
@@ -81,6 +86,13 @@ impl Sizes {
             .map(|(symbol, value)| Dim::observed(Dim::symbol(symbol), value, &observer))
             .collect::<Shape>();
         TensorType { dtype: array.dtype(), shape }
+    }
+
+    /// Returns a symbol for an integer out of data.
+    fn open_number(self: &Arc<Self>, name: &str, number: i64) -> Dim {
+        let (symbol, value) = self.lock().open(Symbol::new(name).ranged(i64::MIN, None), number);
+        let observer: Arc<dyn Observer> = self.clone();
+        Dim::observed(Dim::symbol(symbol), value, &observer)
     }
 
     /// Returns a type whose sizes have these values at hand. `None` if one has another value.
@@ -300,8 +312,25 @@ impl Recorder {
         known.unwrap_or_else(|_| arg.clone())
     }
 
-    /// Infers the types of an operation's results with expressions, before it is applied.
-    pub(in super::super) fn begin(&mut self, call: &Call<'_>) {
+    /// Returns the arguments of an operation with the values of sizes, for which alone the path holds from here on.
+    pub(in super::super) fn pinned<'c>(&self, call: &Call<'c>) -> (Vec<Value>, Vec<(&'c str, Value)>) {
+        self.pin_all(call, |_| {});
+        self.known_sizes_of(call)
+    }
+
+    /// Lets the path hold for the present sizes among an operation's arguments only, and shows `see` its tensors.
+    fn pin_all(&self, call: &Call<'_>, mut see: impl FnMut(&Tensor)) {
+        for arg in call.args.iter().chain(call.kwargs.iter().map(|(_, arg)| arg)) {
+            arg.walk(&mut |arg: &Value| match arg {
+                Arg::Leaf(tensor) => see(tensor),
+                Arg::Dim(size) => self.sizes.pin(size, Some(call.source.clone())),
+                _ => {}
+            });
+        }
+    }
+
+    /// Infers the type of an operation's result with expressions.
+    pub(in super::super) fn infer(&self, call: &Call<'_>) -> Option<TypeTree> {
         let mut type_of = |tensor: &Tensor| {
             let ty = match tensor.as_lazy() {
                 Some(lazy) => lazy.seen_type().clone(),
@@ -311,11 +340,23 @@ impl Recorder {
             Ok(TensorType { dtype: ty.dtype, shape }.into())
         };
         let observer: Arc<dyn Observer> = self.sizes.clone();
-        let outcome = with_observer(observer, || event::infer(call.op, call.args, call.kwargs, &mut type_of));
-        self.types = match outcome {
-            Outcome::Tensors(types) => Some(types),
-            Outcome::Eager => None,
-        };
+        with_observer(observer, || event::infer_tree(call.op, call.args, call.kwargs, &mut type_of))
+    }
+
+    /// Returns a size with its value, as Rust code sees it. `None` if the value is not known.
+    pub(in super::super) fn seen_size(&self, size: &Dim) -> Option<Value> {
+        let observer: Arc<dyn Observer> = self.sizes.clone();
+        let value = self.sizes.value_of(size)?;
+        Some(match size.plain().known() {
+            Some(value) => Arg::Int(value),
+            None => Arg::Dim(Dim::observed(size.plain().clone(), value, &observer)),
+        })
+    }
+
+    /// Infers the types of an operation's results with expressions, before it is applied.
+    pub(in super::super) fn begin(&mut self, call: &Call<'_>) {
+        let is_event = !(call.op.effects.host || call.op.effects.state);
+        self.types = is_event.then(|| self.infer(call)).flatten().as_ref().and_then(event::tensors);
     }
 
     /// Returns whether the sizes of the results depend on data, for the operation that is being applied.
@@ -358,18 +399,12 @@ impl Recorder {
         });
         inferred.unwrap_or_else(|| {
             // Its sizes are those of this call only, which its operands decide.
-            for arg in call.args.iter().chain(call.kwargs.iter().map(|(_, arg)| arg)) {
-                arg.walk(&mut |arg: &Value| match arg {
-                    Arg::Leaf(tensor) => {
-                        if let Some(lazy) = tensor.as_lazy() {
-                            let sizes = lazy.seen_type().shape.iter();
-                            sizes.for_each(|size| self.sizes.pin(size, Some(call.source.clone())));
-                        }
-                    }
-                    Arg::Dim(size) => self.sizes.pin(size, Some(call.source.clone())),
-                    _ => {}
-                });
-            }
+            self.pin_all(call, |tensor| {
+                if let Some(lazy) = tensor.as_lazy() {
+                    let sizes = lazy.seen_type().shape.iter();
+                    sizes.for_each(|size| self.sizes.pin(size, Some(call.source.clone())));
+                }
+            });
             known.clone()
         })
     }
@@ -540,7 +575,8 @@ impl Recorder {
         None
     }
 
-    /// Notes an operation that ran by itself. Returns its result as watched tensors, whose sizes are symbols.
+    /// Notes an operation that ran by itself. Returns its result as watched tensors, whose sizes are symbols, as
+    /// integers are. Rust code may do anything with other numbers, so they choose the path.
     pub(in super::super) fn ran_alone(
         &mut self,
         call: &Call<'_>,
@@ -569,15 +605,40 @@ impl Recorder {
             1 => String::new(),
             n => (n - 1).to_string(),
         };
-        let mut index = 0;
-        value.map(&mut |tensor: &Tensor| {
-            let Some(array) = tensor.shared_array() else { return tensor.clone() };
-            let part = if index == 0 { String::new() } else { format!("{index}_") };
-            let ty = self.sizes.open(&format!("{}{number}_{part}", call.op.name), array);
-            let lazy = Lazy::ready(run, index, array.clone()).watched(ty, link.clone());
-            index += 1;
-            Tensor::from_lazy(Arc::new(lazy))
-        })
+        let name = format!("{}{number}", call.op.name);
+        let (mut index, mut is_read) = (0, false);
+        let seen = value.try_rewrite(&mut |arg: &Value| {
+            Ok(match arg {
+                Arg::Leaf(tensor) => {
+                    let Some(array) = tensor.shared_array() else { return Ok(Some(arg.clone())) };
+                    let part = if index == 0 { String::new() } else { format!("{index}_") };
+                    let ty = self.sizes.open(&format!("{name}_{part}"), array);
+                    let lazy = Lazy::ready(run, index, array.clone()).watched(ty, link.clone());
+                    index += 1;
+                    Some(Arg::Leaf(Tensor::from_lazy(Arc::new(lazy))))
+                }
+                Arg::Int(number) => Some(Arg::Dim(self.sizes.open_number(&name, *number))),
+                Arg::Bool(_) | Arg::Float(_) | Arg::Str(_) | Arg::Dim(_) => {
+                    is_read = true;
+                    None
+                }
+                _ => None,
+            })
+        });
+        if is_read {
+            self.read_by(call);
+        }
+        seen.unwrap_or(value)
+    }
+
+    /// Notes that Rust code gets a number of an operation, as if it read the tensors of which that is made.
+    fn read_by(&mut self, call: &Call<'_>) {
+        let mut lazies = Vec::new();
+        self.pin_all(call, |tensor| lazies.extend(tensor.as_lazy().cloned()));
+        if !call.op.effects.is_pure() {
+            self.stop(Code::C02, call.op.name, Some(call.source.clone()));
+        }
+        lazies.iter().for_each(|lazy| self.read(lazy, call.op.name, Some(call.source.clone())));
     }
 
     /// Ends the call, which has succeeded.

@@ -5,6 +5,7 @@
 //! segment with the same beginning, or *records*. A read of a value, or the end of the call, ends the segment:
 //! it runs as one program.
 
+mod alone;
 mod end;
 mod expected;
 mod locals;
@@ -577,6 +578,9 @@ impl Follower for Session {
     fn apply(&self, call: Call<'_>) -> Result<Value> {
         self.settle_foreign(&call)?;
         let mut state = self.lock();
+        if let Some(number) = state.number(&call) {
+            return number;
+        }
         if call.op.effects.random {
             let generator = default_generator();
             if state.random.as_ref().is_some_and(|other| !other.is_same(&generator)) {
@@ -727,55 +731,6 @@ impl Session {
         set_computing(Some(std::thread::current().id()));
         without_following(|| left_out.compute(is_needed));
         set_computing(None);
-    }
-
-    /// Runs an operation by itself, after the operations before it.
-    fn run_alone(&self, mut state: MutexGuard<'_, State>, call: &Call<'_>) -> Result<Value> {
-        let Some(recorder) = &mut state.recorder else {
-            drop(state);
-            return without_following(|| {
-                crate::trace::apply_at(call.op, call.method, call.args, call.kwargs, call.source.clone())
-            });
-        };
-        let (args, kwargs) = recorder.known_sizes_of(call);
-        // A kernel's use of a tensor is no read by Rust code.
-        let settle = |arg: &Value| {
-            arg.map(&mut |tensor: &Tensor| {
-                tensor
-                    .shared_array()
-                    .map_or_else(|| tensor.clone(), |array| Tensor::from_shared(array.clone()))
-            })
-        };
-        let args: Vec<Value> = args.iter().map(settle).collect();
-        let kwargs: Vec<(&str, Value)> = kwargs.iter().map(|(key, arg)| (*key, settle(arg))).collect();
-        let ahead = recorder.ahead_of(call);
-        drop(state);
-        let value = match ahead {
-            Some(value) => value,
-            None => without_following(|| {
-                crate::trace::apply_at(call.op, call.method, &args, &kwargs, call.source.clone())
-            })?,
-        };
-        let mut state = self.lock();
-        Ok(match &mut state.recorder {
-            Some(recorder) => recorder.ran_alone(call, value, next_run(), &self.link),
-            None => value,
-        })
-    }
-
-    /// Runs an operation that cannot be in a graph, in a function that must be one. Fails with the error that
-    /// it has, or as a read does.
-    fn refuse_operation(&self, call: &Call<'_>) -> Result<Value> {
-        let refused = refusal(call.op.name, Some(call.source.clone()));
-        let types =
-            call.args.iter().all(|arg| arg.leaves().iter().all(|tensor| tensor.shared_array().is_some()));
-        if types {
-            without_following(|| {
-                crate::trace::apply_at(call.op, call.method, call.args, call.kwargs, call.source.clone())
-            })?;
-        }
-        self.lock().refused.get_or_insert_with(|| refused.clone());
-        Err(refused)
     }
 }
 

@@ -608,3 +608,74 @@ fn a_call_that_leaves_its_path_draws_nothing_again() {
         assert_eq!(runs.load(Relaxed), followed, "{}", f.explain());
     }
 }
+
+#[test]
+fn integers_of_operations_are_those_of_the_call() {
+    let runs = AtomicUsize::new(0);
+    let f = compile(|x: &Tensor, n: &Tensor| -> Result<(Tensor, Value)> {
+        runs.fetch_add(1, Relaxed);
+        let number = fx::num_int(n);
+        let n: Dim = number.clone().try_into()?;
+        Ok((
+            fx::full([n.clone() + 1], 2.0) * x.sum((), false) + fx::zeros([x.dim(0) - n, Dim::new(1)]),
+            number,
+        ))
+    })
+    .pure();
+    let call = |n: i64| -> (Tensor, i64) { f.run((filled(&[9]), Tensor::new(n))).unwrap() };
+    for n in [2, 5, -1, 3, 2, 7] {
+        let (full, number) = call(n);
+        assert_eq!(
+            (full.shape().unwrap().known().unwrap()[..].to_vec(), number),
+            (vec![(9 - n) as usize, (n + 1) as usize], n)
+        );
+    }
+    // A call replays the path of its number.
+    assert_eq!(runs.load(Relaxed), 5, "{}", f.explain());
+}
+
+#[test]
+fn other_numbers_of_operations_choose_the_path_or_let_the_rust_code_run() {
+    let runs = AtomicUsize::new(0);
+    let f = compile(|x: &Tensor, rate: &Tensor, is_small: &Tensor| -> Result<Tensor> {
+        runs.fetch_add(1, Relaxed);
+        let y = if matches!(fx::num_bool(is_small), Arg::Bool(true)) { x + 1.0 } else { x - 1.0 };
+        let rate = match fx::num_float(rate) {
+            Arg::Float(rate) => rate,
+            other => panic!("{other:?}"),
+        };
+        Ok(y * rate)
+    })
+    .pure();
+    for (rate, is_small) in [(2.0, true), (3.0, true), (2.0, false), (2.0, true), (0.5, false), (3.0, true)] {
+        let args = [vector(&[1.0]), Tensor::new(rate), Tensor::new(is_small)];
+        assert_eq!(elements(&f.call(&args).unwrap()), [if is_small { 2.0 * rate as f32 } else { 0.0 }]);
+    }
+    assert_eq!(runs.load(Relaxed), 6);
+}
+
+#[test]
+fn sizes_and_numbers_of_a_graph_end_no_segment() {
+    let text = "graph main(%x: f32[n, m], %i: i64[]) {
+        %k = item(%i)
+        %n = size(%x, 0)
+        %half = floor_divide(%n, 2)
+        %more = add(%half, %k)
+        %row = select(%x, 0, %k)
+        %ones = full([%more, %n], 1.0)
+        return (%ones, %row, %k, %half)
+    }";
+    let graph = fx::Graph::parse(text, &fx::registry()).unwrap();
+    let gm = fx::GraphModule::new("M", graph);
+    for is_pure in [false, true] {
+        let f = compile(&gm);
+        let f = if is_pure { f.pure() } else { f };
+        for (n, m, i) in [(4, 3, 1), (4, 3, 0), (4, 3, 3), (6, 3, -2), (5, 2, 4), (1, 1, 0), (7, 1, 2)] {
+            let args = [Arg::Leaf(filled(&[n, m])), Arg::Leaf(Tensor::new(i as i64))];
+            let (got, expected) = (f.call_values(&args).unwrap(), gm.clone().evaluate(&args).unwrap());
+            assert!(got.eq_by(&expected, &|a: &Tensor, b: &Tensor| a.bits_eq(b)), "{got:?} {expected:?}");
+        }
+        let breaks: Vec<String> = f.explain().breaks.iter().map(|at| at.to_string()).collect();
+        assert!(breaks.iter().all(|at| !at.contains("C14") || at.contains("item")), "{breaks:?}");
+    }
+}
