@@ -76,9 +76,9 @@ fn compiled(gm: &GraphModule, engine: crate::Engine) -> Result<Runner> {
     Ok(Box::new(move |args| gm.compile(engine)?.evaluate(args)))
 }
 
-/// Compiles a function that evaluates a program, as [`compile`](crate::compile()) does. A call is made three times, which
-/// records, runs what was recorded, and, with `is_pure`, replays; the results must have the same bits. A program
-/// with a state is called once, by a function of its own.
+/// Compiles a function that evaluates a program, as [`compile`](crate::compile()) does. A call is made three
+/// times, which records, runs what was recorded, and, with `is_pure`, replays; the results must have the same
+/// bits. A program with a state is called once, by a function of its own.
 fn followed(gm: &GraphModule, is_pure: bool) -> Runner {
     let compiled = move |gm: &GraphModule| {
         let function = crate::compile(crate::compile::owned(gm.clone()));

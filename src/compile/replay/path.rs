@@ -92,8 +92,8 @@ pub(super) enum Number {
 pub(super) enum Step {
     /// Runs a segment, with all numbers in its operations.
     Run { segment: Arc<Segment>, inputs: Vec<Source>, numbers: Vec<Number> },
-    /// Applies an operation that has to run by itself. The sizes of its results, by result and axis, are symbols, as
-    /// integers among its results are.
+    /// Applies an operation that has to run by itself. The sizes of its results, by result and axis, and the
+    /// integers among its results are symbols.
     Apply {
         op: Op,
         method: bool,

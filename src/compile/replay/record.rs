@@ -312,7 +312,8 @@ impl Recorder {
         known.unwrap_or_else(|_| arg.clone())
     }
 
-    /// Returns the arguments of an operation with the values of sizes, for which alone the path holds from here on.
+    /// Returns the arguments of an operation with the values of sizes, for which alone the path holds from here
+    /// on.
     pub(in super::super) fn pinned<'c>(&self, call: &Call<'c>) -> (Vec<Value>, Vec<(&'c str, Value)>) {
         self.pin_all(call, |_| {});
         self.known_sizes_of(call)

@@ -9,7 +9,8 @@ use crate::lazy::{Call, without_following};
 use crate::{Arg, Result, Tensor, Type, TypeTree, Value, ops};
 
 impl State {
-    /// Applies an operation between numbers, or one that tells a size. No segment ends for it. `None` for all others.
+    /// Applies an operation between numbers, or one that tells a size. No segment ends for it. `None` for all
+    /// others.
     pub(super) fn number(&mut self, call: &Call<'_>) -> Option<Result<Value>> {
         let mut all = call.args.iter().chain(call.kwargs.iter().map(|(_, arg)| arg));
         let is_size = call.op == ops::size::OP;
