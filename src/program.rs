@@ -197,6 +197,11 @@ pub fn run_without_inputs(gm: &GraphModule, engine: &Engine) -> Result<Ran> {
     Ok(Ran { set: 0, outputs, agrees: None })
 }
 
+/// Evaluates a program by the engine of this name. Fails if there is none, or as the program does.
+pub(crate) fn evaluate_by(gm: &GraphModule, args: &[crate::Value], name: &str) -> Result<crate::Value> {
+    runner(gm, &engine(name)?)?(args)
+}
+
 /// Returns what calls a program by an engine, each call with the original buffers.
 fn runner(gm: &GraphModule, engine: &Engine) -> Result<check::Runner> {
     Ok(engine.prepare(gm)?.unwrap_or_else(|| {

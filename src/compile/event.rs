@@ -392,6 +392,12 @@ pub(super) enum Outcome {
     Eager,
 }
 
+/// Returns whether an operation acts on the world or on state, or a sub-graph does more than compute its outputs.
+pub(super) fn acts<L, K>(op: Op, args: &[Arg<L>], kwargs: &[(K, Arg<L>)]) -> bool {
+    let is_effect = |arg: &Arg<L>| matches!(arg, Arg::Graph(graph) if !graph.is_pure());
+    op.effects.host || op.effects.state || args.iter().chain(kwargs.iter().map(|(_, arg)| arg)).any(is_effect)
+}
+
 /// Returns the types of a result, if they follow from those of the arguments.
 pub(super) fn infer<L: Clone, K: AsRef<str>>(
     op: Op,
@@ -399,7 +405,7 @@ pub(super) fn infer<L: Clone, K: AsRef<str>>(
     kwargs: &[(K, Arg<L>)],
     type_of: &mut dyn FnMut(&L) -> Result<TypeTree>,
 ) -> Outcome {
-    if op.effects.host || op.effects.state {
+    if acts(op, args, kwargs) {
         return Outcome::Eager;
     }
     match infer_tree(op, args, kwargs, type_of).as_ref().and_then(tensors) {

@@ -127,6 +127,8 @@ pub struct Config {
     pub rules: bool,
     /// Each of these engines runs every program.
     pub engines: Vec<Engine>,
+    /// Whether every program runs as a [compiled function](crate::compile()), and as a pure one.
+    pub compiled: bool,
     /// Passes that have no text.
     pub own: Vec<Own>,
     /// How many threads; as many as the machine has, if this is 0.
@@ -142,6 +144,7 @@ impl Default for Config {
             passes: every_pass(),
             rules: true,
             engines: vec![Engine::Fused],
+            compiled: true,
             own: Vec::new(),
             threads: 0,
         }
@@ -312,6 +315,26 @@ enum Change {
     Rule(Box<Rules>),
     /// The program is run by an engine.
     Engine(Engine),
+    /// The program is run as a compiled function.
+    Compiled {
+        is_pure: bool,
+    },
+}
+
+impl Change {
+    /// Runs a program after it was made ready for other inputs. `None` if what runs is the changed program.
+    fn run(
+        &self,
+        gm: &GraphModule,
+        inputs: &[Value],
+        others: Option<&[Value]>,
+    ) -> Option<Result<outcome::Outcome>> {
+        match self {
+            Change::Engine(engine) => Some(outcome::run_on(gm, inputs, others, *engine)),
+            Change::Compiled { is_pure } => Some(outcome::run_compiled(gm, inputs, others, *is_pure)),
+            Change::Passes(_) | Change::Functionalize | Change::Rule(_) => None,
+        }
+    }
 }
 
 impl Job {
@@ -340,6 +363,12 @@ impl Job {
             let change = Change::Engine(engine);
             jobs.push(Job { name: engine.name().to_owned(), exact: false, dtype: None, change });
         }
+        if config.compiled {
+            for (name, is_pure) in [("compile", false), ("pure", true)] {
+                let change = Change::Compiled { is_pure };
+                jobs.push(Job { name: name.to_owned(), exact: false, dtype: None, change });
+            }
+        }
         if config.rules {
             for rule in steps::rules() {
                 let exact = crate::rules::ALGEBRA.iter().any(|row| row.name == rule.name());
@@ -362,7 +391,7 @@ impl Job {
                 let (new, _) = crate::opcheck::guarded(|| pass::functionalize(gm, true))?;
                 new.lint().into_iter().next().map_or(Ok(1), |first| Err(first.into()))
             }
-            Change::Engine(_) => Ok(1),
+            Change::Engine(_) | Change::Compiled { .. } => Ok(1),
             Change::Rule(rules) => {
                 let report = crate::opcheck::guarded(|| rules.run(gm))?;
                 match report.applied() > 0 {
@@ -407,25 +436,24 @@ impl Known {
         let key = job.dtype.map(DType::name);
         let nearby = self.nearby.entry(key).or_insert_with(|| Nearby::new(gm, inputs, before, job.dtype));
         let Some(nearby) = nearby else { return Ok(false) };
-        let after = match job.change {
-            Change::Engine(engine) => outcome::run_compiled(gm, inputs, None, engine)?,
-            _ => outcome::run(after, inputs)?,
-        };
-        nearby.compare(&after)?;
-        if let Change::Engine(engine) = job.change {
-            compare_sizes(gm, engine)?;
+        match job.change.run(gm, inputs, None) {
+            Some(after) => {
+                nearby.compare(&after?)?;
+                compare_sizes(gm, &job.change)?;
+            }
+            None => nearby.compare(&outcome::run(after, inputs)?)?,
         }
         Ok(true)
     }
 }
 
 /// Compares what an engine does with inputs of sizes that are not the first, if sizes are symbols.
-fn compare_sizes(gm: &GraphModule, engine: Engine) -> Result<()> {
+fn compare_sizes(gm: &GraphModule, change: &Change) -> Result<()> {
     let first = outcome::resized(gm, [11, 13], 1);
     let (Some(first), Some(inputs)) = (first, outcome::resized(gm, [17, 23], 2)) else { return Ok(()) };
     let Ok(before) = outcome::run(gm, &inputs) else { return Ok(()) };
     let Some(nearby) = Nearby::new(gm, &inputs, &before, None) else { return Ok(()) };
-    nearby.compare(&outcome::run_compiled(gm, &inputs, Some(&first), engine)?)
+    change.run(gm, &inputs, Some(&first)).map_or(Ok(()), |after| nearby.compare(&after?))
 }
 
 /// Returns what is wrong with what a job makes of a program, if anything is.

@@ -10,6 +10,7 @@
 
 use std::cell::Cell;
 
+use crate::compile::{compile, owned};
 use crate::module::collect_buffers;
 use crate::ops::with_printed;
 use crate::testing::Rng;
@@ -43,7 +44,7 @@ pub(super) fn run(gm: &GraphModule, inputs: &[Value]) -> Result<Outcome> {
 }
 
 /// Runs a program by an engine, which has buffers of its own, after it was made ready for other inputs.
-pub(super) fn run_compiled(
+pub(super) fn run_on(
     gm: &GraphModule,
     inputs: &[Value],
     others: Option<&[Value]>,
@@ -58,6 +59,32 @@ pub(super) fn run_compiled(
     let (output, printed) = with_printed(|| crate::opcheck::guarded(call));
     let module = program.fused().map_or(gm, |fused| fused.graph_module());
     let buffers = collect_buffers(module).into_iter().map(|(path, buffer)| (path, buffer.get())).collect();
+    Ok(Outcome { output: output?, buffers, printed })
+}
+
+/// Runs a program as a compiled function, after calls with other inputs and with these, unless that would change
+/// its state.
+pub(super) fn run_compiled(
+    gm: &GraphModule,
+    inputs: &[Value],
+    others: Option<&[Value]>,
+    is_pure: bool,
+) -> Result<Outcome> {
+    let function = compile(owned(gm.clone()));
+    let function = if is_pure { function.pure() } else { function };
+    let call = |inputs: &[Value]| {
+        let call = || with_generator(&Generator::seeded(11), || function.call_values(inputs));
+        with_printed(|| crate::opcheck::guarded(call))
+    };
+    if gm.is_pure() {
+        for inputs in others.into_iter().chain([inputs, inputs]) {
+            // An error comes again.
+            let _ = call(inputs);
+        }
+    }
+    let (output, printed) = call(inputs);
+    let buffers = collect_buffers(function.module());
+    let buffers = buffers.into_iter().map(|(path, buffer)| (path, buffer.get())).collect();
     Ok(Outcome { output: output?, buffers, printed })
 }
 

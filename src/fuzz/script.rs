@@ -13,7 +13,7 @@ pub use fx_script::fuzz::{Case, Config, Dialect, Failure, Summary};
 
 use crate::import::TorchScript;
 use crate::script::{AtenOperators, declared};
-use crate::{Compile, Engine, GraphModule, Registry, Result, bail};
+use crate::{GraphModule, Registry, Result, bail};
 
 /// Runs random programs on the virtual machine and compares them with what their printed texts do, with the graphs
 /// that they are, and with Python or PyTorch if `config` names an interpreter. `done` hears how many are done.
@@ -102,17 +102,13 @@ fn compare(
     expected: &str,
     declared: &mut dyn FnMut(Value) -> Result<Value>,
 ) -> Result<()> {
-    for engine in [Engine::Eager, Engine::Fused] {
-        let result = match engine {
-            Engine::Eager => gm.clone().evaluate(args),
-            _ => gm.clone().into_program(engine).and_then(|program| program.evaluate(args)),
-        };
+    for name in ["eager", "fused", "compile", "pure"] {
+        let result = crate::program::evaluate_by(gm, args, name);
         let result = result.and_then(|value| declared(Value::of(&value)?));
         let got = fx_script::fuzz::outcome(result, "")?;
         // What a graph prints goes to the output of the process.
         let text = expected.split(" printed ").next().unwrap_or_default();
         if got.split(" printed ").next() != Some(text) {
-            let name = engine.name();
             bail!(
                 Check,
                 "the graph on {name} gives another outcome: {expected} becomes {got}\n{}",

@@ -54,8 +54,14 @@ fn a_wrong_pass_is_found_and_the_program_shrunk() {
         Ok(())
     };
     let own = Own { name: "wrong".into(), passes: Passes::new().with("wrong", wrong), exact: true };
-    let config =
-        Config { passes: Vec::new(), rules: false, engines: Vec::new(), own: vec![own], ..config(100, 200) };
+    let config = Config {
+        passes: Vec::new(),
+        rules: false,
+        engines: Vec::new(),
+        compiled: false,
+        own: vec![own],
+        ..config(100, 200)
+    };
     let summary = run(&config, &|_| {}).unwrap();
     let [failure] = &summary.failures[..] else { panic!("{summary}") };
     let graph = Graph::parse(&failure.text, &fx::registry()).unwrap();

@@ -258,3 +258,34 @@ def flat(x: Tensor) -> List[int]:
     "#]]
     .assert_eq(&results);
 }
+
+/// A branch whose only effect is in a branch within it is kept: it draws random numbers.
+#[test]
+fn effects_of_branches_within_branches_are_kept() {
+    let text = "
+def main(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    if bool(a):
+        if bool(b):
+            torch.rand([3])
+    return x + torch.rand([2])
+";
+    let script = fx::script(text).unwrap();
+    let lowered =
+        script.lower("main").unwrap().input("x", "f32[2]").input("a", "bool[]").input("b", "bool[]");
+    let gm = module(lowered.load());
+    let (x, yes, no) = (numbers(&[2], 1), Tensor::new(true), Tensor::new(false));
+    let seeded = |f: &dyn Fn() -> Tensor| fx::with_generator(&fx::Generator::seeded(3), f);
+    let [first, second] = [0, 3].map(|drawn| {
+        seeded(&|| {
+            let _ = fx::rand([drawn]);
+            &x + fx::rand([2])
+        })
+    });
+    for engine in [Engine::Eager, Engine::Fused] {
+        let compiled = gm.compile(engine).unwrap();
+        for (a, b, expected) in [(&yes, &yes, &second), (&yes, &no, &first), (&no, &yes, &first)] {
+            let result = seeded(&|| compiled.call(&[x.clone(), a.clone(), b.clone()]).unwrap());
+            result.all_close(expected, 0.0, 0.0).unwrap();
+        }
+    }
+}

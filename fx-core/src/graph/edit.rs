@@ -513,6 +513,17 @@ impl Graph {
     }
 }
 
+impl Graph {
+    /// Returns whether the graph computes its outputs and does nothing else: no node, also of a sub-graph, acts
+    /// on the world or on state, draws random numbers, or calls a module.
+    pub fn is_pure(&self) -> bool {
+        let is_effect = |node: &crate::Node| {
+            !matches!(node.opcode(), OpCode::Placeholder | OpCode::Output) && is_impure(node, &|_| false)
+        };
+        !self.nodes().any(|(_, node)| is_effect(node))
+    }
+}
+
 /// Returns whether a node must be kept although nobody uses it.
 pub(crate) fn is_impure(node: &crate::Node, module_is_pure: &dyn Fn(&str) -> bool) -> bool {
     match node.target() {

@@ -7,7 +7,7 @@ use super::items::{ListOps, failure};
 use crate::ops::{cond, logical_not};
 use crate::region::{refill, unpacked};
 use crate::trace::{OpenRegion, apply_at};
-use crate::{Arg, Array, Dim, Graph, OpCode, Result, SourceLoc, Symbol, Target, Tensor, Value, err};
+use crate::{Arg, Array, Dim, Result, SourceLoc, Symbol, Tensor, Value, err};
 
 /// A side that has ended: its sub-graph, and the values it ended with.
 pub(super) struct Side {
@@ -242,7 +242,7 @@ fn emit(predicate: &Tensor, sides: [&Side; 2], outputs: &Outputs, place: &Source
     };
     let regions =
         [sides[0].region.close(pick(|pair| &pair.0))?, sides[1].region.close(pick(|pair| &pair.1))?];
-    let has_effects = regions.iter().any(|region| has_effects(&region.graph));
+    let has_effects = regions.iter().any(|region| !region.graph.is_pure());
     if outputs.pairs.is_empty() && !has_effects {
         return Ok(Vec::new());
     }
@@ -274,12 +274,4 @@ fn emit(predicate: &Tensor, sides: [&Side; 2], outputs: &Outputs, place: &Source
 /// Returns whether two operands are the same value or symbol.
 pub(super) fn is_same(a: &Value, b: &Value) -> bool {
     matches!((a, b), (Arg::Leaf(a), Arg::Leaf(b)) if a.identity() == b.identity())
-}
-
-/// Returns whether a call in the graph does more than compute its result.
-pub(super) fn has_effects(graph: &Graph) -> bool {
-    graph.nodes().any(|(_, node)| match node.target() {
-        Target::CallFunction(op) | Target::CallMethod(op) => !op.effects.is_pure(),
-        _ => node.opcode() == OpCode::CallModule,
-    })
 }

@@ -11,7 +11,7 @@ use super::condition::{Condition, Test};
 use super::flow::{Exit, Flow, FrameKind, Outcome, Pushes, Values, set, values};
 use super::grow::{Growing, Pushed, symbols_of};
 use super::items::{Call, failure, replace_symbols, symbols, unknown_items};
-use super::merge::{Absent, Taken, has_effects, is_same};
+use super::merge::{Absent, Taken, is_same};
 use super::rounds::Rounds;
 use super::variable::Variable;
 use crate::ops::{add, for_loop, logical_and, logical_not, logical_or, lt, while_loop};
@@ -562,7 +562,7 @@ impl Repeat {
         let is_counted = traced.is_counted();
         let carried = &kept[usize::from(is_counted)..];
         let mut results = given.clone();
-        if !carried.is_empty() || has_effects(&body.graph) {
+        if !carried.is_empty() || !body.graph.is_pure() {
             let graph: Value = Arc::new(arranged(body)?).into();
             let operands = Arg::list(carried.iter().map(|i| given[*i].clone()));
             let captured = Arg::list(all.iter().map(|(value, _)| value.clone()));

@@ -80,6 +80,7 @@ impl Fuzz {
             } else {
                 Vec::new()
             },
+            compiled: self.passes.is_none() && !self.rules,
             own: Vec::new(),
             passes,
             threads: self.threads,

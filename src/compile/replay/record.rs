@@ -356,8 +356,10 @@ impl Recorder {
 
     /// Infers the types of an operation's results with expressions, before it is applied.
     pub(in super::super) fn begin(&mut self, call: &Call<'_>) {
-        let is_event = !(call.op.effects.host || call.op.effects.state);
-        self.types = is_event.then(|| self.infer(call)).flatten().as_ref().and_then(event::tensors);
+        self.types = match event::acts(call.op, call.args, call.kwargs) {
+            true => None,
+            false => self.infer(call).as_ref().and_then(event::tensors),
+        };
     }
 
     /// Returns whether the sizes of the results depend on data, for the operation that is being applied.

@@ -3,7 +3,7 @@
 use std::sync::MutexGuard;
 
 use super::{Session, State, known_type, next_run, refusal};
-use crate::compile::event::infer_tree;
+use crate::compile::event::{acts, infer_tree};
 use crate::compile::replay::Recorder;
 use crate::lazy::{Call, without_following};
 use crate::{Arg, Result, Tensor, Type, TypeTree, Value, ops};
@@ -14,7 +14,8 @@ impl State {
     pub(super) fn number(&mut self, call: &Call<'_>) -> Option<Result<Value>> {
         let mut all = call.args.iter().chain(call.kwargs.iter().map(|(_, arg)| arg));
         let is_size = call.op == ops::size::OP;
-        if !is_size && (!call.op.effects.is_pure() || all.any(has_tensor)) {
+        let acts = || call.op.effects.random || acts(call.op, call.args, call.kwargs);
+        if !is_size && (all.any(has_tensor) || acts()) {
             return None;
         }
         let inferred = match &self.recorder {

@@ -612,7 +612,7 @@ impl Follower for Session {
                 self.refuse_operation(&call)
             }
             Step::Eager => {
-                let code = if call.op.effects.host { Code::C15 } else { Code::C14 };
+                let code = if event::acts(call.op, call.args, call.kwargs) { Code::C15 } else { Code::C14 };
                 let end = End::Operation(code, call.op.name);
                 self.end_segment(&mut state, Place { end, at: Some(call.source.clone()) });
                 state.random = None;

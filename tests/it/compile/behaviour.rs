@@ -710,3 +710,32 @@ fn a_wrong_number_of_arguments_is_an_error_at_the_call() {
         assert!(error.contains("its arguments are (x, y)"), "{error}");
     }
 }
+
+#[test]
+fn sub_graphs_act_in_order_on_every_call() {
+    let text = r#"graph main(%x: f32[2], %go: bool[]) -> f32[2] {
+        %before = print(%x, label="before")
+        %y = exp(%x)
+        %unused = cond(%go, @then, @otherwise, [%y])
+        %z = add(%y, 1)
+        return %z
+    }
+    graph then(%a: f32[2]) -> f32[2] {
+        %said = print(%a, label="then")
+        return %said
+    }
+    graph otherwise(%a: f32[2]) -> f32[2] {
+        return %a
+    }"#;
+    let gm = fx::GraphModule::new("M", fx::Graph::parse(text, &fx::registry()).unwrap());
+    for is_pure in [false, true] {
+        let f = compile(&gm);
+        let f = if is_pure { f.pure() } else { f };
+        for go in [true, true, true, false, true] {
+            let (result, printed) = fx::ops::with_printed(|| f.call(&[vector(&[0.0, 0.0]), Tensor::new(go)]));
+            assert_eq!(result.unwrap().to_vec::<f32>().unwrap(), [2.0, 2.0]);
+            let labels: Vec<&str> = printed.iter().map(|(label, _)| label.as_str()).collect();
+            assert_eq!(labels, if go { vec!["before", "then"] } else { vec!["before"] });
+        }
+    }
+}

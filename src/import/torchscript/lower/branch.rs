@@ -179,7 +179,8 @@ impl<'s> Lowerer<'s> {
             }
         }
         self.describe(function, operation, "cond");
-        let nodes = match slots.is_empty() && !has_effects(&first.inner) && !has_effects(&second.inner) {
+        let nodes = match slots.is_empty() && first.inner.graph().is_pure() && second.inner.graph().is_pure()
+        {
             true => Vec::new(),
             false => self.cond(predicate, before, &slots, first, second)?,
         };
@@ -501,10 +502,6 @@ impl Output {
             Output::Missing => unreachable!("a value that is missing in one branch is there in the other"),
         }
     }
-}
-
-fn has_effects(inner: &Inner) -> bool {
-    inner.graph().nodes().any(|(_, node)| node.op().is_some_and(|op| !op.effects.is_pure()))
 }
 
 /// Returns a value after the branches.
