@@ -3,6 +3,7 @@
 //! Each row of [`COMPOSITIONS`] writes a call of an operation as calls of operations that have code.
 
 mod images;
+mod linalg;
 mod loss;
 mod moves;
 mod signal;
@@ -330,6 +331,7 @@ fn compositions() -> impl Iterator<Item = &'static (Op, Composition)> {
         .chain(loss::COMPOSITIONS)
         .chain(images::COMPOSITIONS)
         .chain(moves::COMPOSITIONS)
+        .chain(linalg::COMPOSITIONS)
         .chain(signal::COMPOSITIONS)
 }
 

@@ -63,15 +63,10 @@ fn archives_become_crates() {
         sc_enum: the program returns a string, expected tensors
         sc_mixed1: the program returns a string, expected tensors
         sc_parts: allclose: the operation has no stand-alone code
-        sc_parts: linalg_pinv: the operation has no stand-alone code
         sc_strs: the program returns a string, expected tensors
         sc_tokens: the program returns a string, expected tensors
         sc_unused: RuntimeError: This Python function is annotated to be ignored and cannot be run
         tr_calls_script: slice: its type is not known
-        trace_results_beside_the_first: linalg_lu_factor: the operation has no stand-alone code
-        trace_results_beside_the_first: linalg_matrix_rank: the operation has no stand-alone code
-        trace_results_beside_the_first: linalg_pinv: the operation has no stand-alone code
-        trace_results_beside_the_first: linalg_svdvals: the operation has no stand-alone code
     "#]]
     .assert_eq(&(refused.join("\n") + "\n"));
     crates.run();

@@ -1,13 +1,13 @@
-//! Decompositions of square row-major matrices, one after the other, and solutions by them.
+//! Triangular factors of row-major matrices, one after the other, solutions by them, and exponentials.
 
 use super::math::Real;
 
-/// Decomposes a matrix of side `n` in place into a unit lower and an upper triangle of its permuted rows; `swap`
-/// is called with each two rows that are exchanged.
-fn decompose<T: Real>(a: &mut [T], n: usize, mut swap: impl FnMut(usize, usize)) {
-    for k in 0..n {
+/// Decomposes a matrix, m by n, in place into a unit lower and an upper triangle of its permuted rows; `swap` is
+/// called with each two rows that are exchanged.
+fn decompose<T: Real>(a: &mut [T], m: usize, n: usize, pivot: bool, mut swap: impl FnMut(usize, usize)) {
+    for k in 0..m.min(n) {
         let mut from = k;
-        for i in k + 1..n {
+        for i in (k + 1..m).filter(|_| pivot) {
             if T::abs(a[i * n + k]) > T::abs(a[from * n + k]) {
                 from = i;
             }
@@ -54,7 +54,7 @@ pub fn solve<T: Real>(
                 (0..n).for_each(|i| out[i * m + i] = T::ONE);
             }
         }
-        decompose(work, n, |k, row| (0..m).for_each(|j| out.swap(k * m + j, row * m + j)));
+        decompose(work, n, n, true, |k, row| (0..m).for_each(|j| out.swap(k * m + j, row * m + j)));
         if (0..n).any(|k| work[k * n + k] == T::ZERO) {
             return Err("a matrix is singular");
         }
@@ -93,7 +93,7 @@ fn by_pivots<T: Real>(a: &[T], n: usize, work: &mut [T], mut done: impl FnMut(us
     for (i, a) in a.chunks_exact(n * n).enumerate() {
         work.copy_from_slice(a);
         let mut sign = 1.0;
-        decompose(work, n, |_, _| sign = -sign);
+        decompose(work, n, n, true, |_, _| sign = -sign);
         done(i, sign, work);
     }
 }
@@ -152,4 +152,163 @@ pub fn cholesky<T: Real>(a: &[T], n: usize, out: &mut [T]) -> Result<(), &'stati
         }
     }
     Ok(())
+}
+
+/// Decomposes `count` matrices, m by n, into a unit lower and an upper triangle in one matrix. `pivots` has from 1
+/// on with which row each row was exchanged; without `pivot` none is.
+pub fn lu<T: Real>(
+    a: &[T],
+    count: usize,
+    (m, n): (usize, usize),
+    pivot: bool,
+    out: &mut [T],
+    pivots: &mut [i32],
+) {
+    out.copy_from_slice(a);
+    let k = m.min(n);
+    for i in (0..count).filter(|_| k > 0) {
+        let pivots = &mut pivots[i * k..][..k];
+        pivots.iter_mut().enumerate().for_each(|(row, pivot)| *pivot = row as i32 + 1);
+        decompose(&mut out[i * m * n..][..m * n], m, n, pivot, |k, row| pivots[k] = row as i32 + 1);
+    }
+}
+
+/// Writes the permutations and the triangles of what [`lu`] gives.
+pub fn unpack<T: Real>(
+    lu: &[T],
+    pivots: &[i32],
+    count: usize,
+    (m, n): (usize, usize),
+    permutations: &mut [T],
+    lower: &mut [T],
+    upper: &mut [T],
+) -> Result<(), &'static str> {
+    let k = m.min(n);
+    permutations.fill(T::ZERO);
+    lower.fill(T::ZERO);
+    upper.fill(T::ZERO);
+    for at in 0..count {
+        let lu = &lu[at * m * n..][..m * n];
+        // Rows of the transpose are exchanged, whose columns are the rows of the permutation.
+        let permutation = &mut permutations[at * m * m..][..m * m];
+        (0..m).for_each(|i| permutation[i * m + i] = T::ONE);
+        for (row, &pivot) in pivots[at * k..][..k].iter().enumerate() {
+            let other = row_of(pivot, m)?;
+            (0..m).for_each(|i| permutation.swap(i * m + row, i * m + other));
+        }
+        let (lower, upper) = (&mut lower[at * m * k..][..m * k], &mut upper[at * k * n..][..k * n]);
+        for i in 0..m {
+            let below = i.min(k);
+            lower[i * k..][..below].copy_from_slice(&lu[i * n..][..below]);
+            if i < k {
+                lower[i * k + i] = T::ONE;
+                upper[i * n + i..(i + 1) * n].copy_from_slice(&lu[i * n + i..(i + 1) * n]);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the row of a pivot.
+fn row_of(pivot: i32, n: usize) -> Result<usize, &'static str> {
+    match usize::try_from(pivot as i64 - 1) {
+        Ok(row) if row < n => Ok(row),
+        _ => Err("a pivot is no row"),
+    }
+}
+
+/// Solves `a @ out = b`, or with `adjoint` `a.T @ out = b`, for `count` matrices of side `n` as [`lu`] gives them, and
+/// right sides of `m` columns.
+pub fn solve_lu<T: Real>(
+    lu: &[T],
+    pivots: &[i32],
+    count: usize,
+    (n, m): (usize, usize),
+    adjoint: bool,
+    b: &[T],
+    out: &mut [T],
+) -> Result<(), &'static str> {
+    out.copy_from_slice(b);
+    for at in (0..count).filter(|_| n * m > 0) {
+        let (lu, out) = (&lu[at * n * n..][..n * n], &mut out[at * n * m..][..n * m]);
+        let pivots = &pivots[at * n..][..n];
+        if (0..n).any(|k| lu[k * n + k] == T::ZERO) {
+            return Err("a matrix is singular");
+        }
+        let divide = |out: &mut [T], i: usize| {
+            for x in &mut out[i * m..][..m] {
+                *x = *x / lu[i * n + i];
+            }
+        };
+        let exchange = |out: &mut [T], k: usize| -> Result<(), &'static str> {
+            let row = row_of(pivots[k], n)?;
+            (0..m).for_each(|j| out.swap(k * m + j, row * m + j));
+            Ok(())
+        };
+        if adjoint {
+            for i in 0..n {
+                (0..i).for_each(|k| subtract(out, m, i, k, lu[k * n + i]));
+                divide(out, i);
+            }
+            for i in (0..n).rev() {
+                (i + 1..n).for_each(|k| subtract(out, m, i, k, lu[k * n + i]));
+            }
+            (0..n).rev().try_for_each(|k| exchange(out, k))?;
+        } else {
+            (0..n).try_for_each(|k| exchange(out, k))?;
+            for i in 0..n {
+                (0..i).for_each(|k| subtract(out, m, i, k, lu[i * n + k]));
+            }
+            for i in (0..n).rev() {
+                (i + 1..n).for_each(|k| subtract(out, m, i, k, lu[i * n + k]));
+                divide(out, i);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Computes the exponentials of `count` matrices of side `n`: the series of a part of the matrix, squared as often as
+/// it was halved. `work` holds two matrices.
+pub fn exponential<T: Real>(a: &[T], count: usize, n: usize, work: &mut [T], out: &mut [T]) {
+    // The terms that count where the greatest sum of a row is at most this.
+    const NEAR: f64 = 0.5;
+    const TERMS: usize = 16;
+    let (part, work) = work.split_at_mut(n * n);
+    let other = &mut work[..n * n];
+    let times = |a: &[T], b: &[T], out: &mut [T]| {
+        out.fill(T::ZERO);
+        for (row, out) in a.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
+            for (&x, b) in row.iter().zip(b.chunks_exact(n)) {
+                out.iter_mut().zip(b).for_each(|(sum, &y)| *sum = *sum + x * y);
+            }
+        }
+    };
+    for at in (0..count).filter(|_| n > 0) {
+        let (a, out) = (&a[at * n * n..][..n * n], &mut out[at * n * n..][..n * n]);
+        let sum = |row: &[T]| row.iter().fold(0.0, |sum, &x| sum + T::abs(x).to_f64());
+        let norm = a.chunks_exact(n).map(sum).fold(0.0, |most, x| if x <= most { most } else { x });
+        if norm != norm || norm == f64::INFINITY {
+            out.fill(T::NAN);
+            continue;
+        }
+        let (mut halvings, mut scale) = (0, 1.0);
+        while norm * scale > NEAR {
+            (halvings, scale) = (halvings + 1, scale * 0.5);
+        }
+        let factor = T::from_f64(scale);
+        part.iter_mut().zip(a).for_each(|(x, &a)| *x = a * factor);
+        out.fill(T::ZERO);
+        out.iter_mut().step_by(n + 1).for_each(|x| *x = T::ONE);
+        for k in (1..=TERMS).rev() {
+            times(part, out, other);
+            let inverse = T::from_f64(1.0 / k as f64);
+            out.iter_mut().zip(&*other).for_each(|(x, &y)| *x = y * inverse);
+            out.iter_mut().step_by(n + 1).for_each(|x| *x = *x + T::ONE);
+        }
+        for _ in 0..halvings {
+            other.copy_from_slice(out);
+            times(other, other, out);
+        }
+    }
 }

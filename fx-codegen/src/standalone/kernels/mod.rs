@@ -16,6 +16,9 @@ pub mod copy;
 pub mod count;
 pub mod depthwise;
 pub mod detect;
+pub mod factor;
+#[cfg(test)]
+mod factor_tests;
 pub mod fft;
 #[cfg(test)]
 mod float;
