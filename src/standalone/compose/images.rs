@@ -1,9 +1,10 @@
-//! Bags of embeddings, and convolutions of one image.
+//! Bags of embeddings, and convolutions of one image and of integers.
 
 use super::{Call, Composition, run, stays, with};
-use crate::{Arg, Op, Result, Tensor, Value};
+use crate::{Arg, DType, Op, Result, Tensor, Value};
 
-pub(super) static COMPOSITIONS: &[(Op, Composition)] = &[(crate::embedding_bag::OP, embedding_bag)];
+pub(super) static COMPOSITIONS: &[(Op, Composition)] =
+    &[(crate::embedding_bag::OP, embedding_bag), (crate::convolution::OP, of_integers)];
 
 fn embedding_bag(c: &Call<'_>) -> Result<Value> {
     if let Arg::Leaf(offsets) = c.get("offsets")? {
@@ -73,7 +74,7 @@ fn bags(c: &Call<'_>, offsets: &Tensor) -> Result<Value> {
 }
 
 /// Writes a convolution of one input without a batch as that of a batch of one.
-pub(super) fn without_batch(c: &Call<'_>) -> Result<Value> {
+fn without_batch(c: &Call<'_>) -> Result<Value> {
     let (x, weight) = (c.tensor("x")?, c.tensor("weight")?);
     if x.ty()?.rank() + 1 != weight.ty()?.rank() {
         return Err(stays());
@@ -81,4 +82,26 @@ pub(super) fn without_batch(c: &Call<'_>) -> Result<Value> {
     let batch = run(crate::unsqueeze::OP, [Arg::Leaf(x), Arg::Int(0)])?;
     let args = std::iter::once(batch).chain(c.args[1..].iter().cloned());
     run(crate::squeeze::OP, [run(c.op, args)?, Arg::Int(0)])
+}
+
+/// Writes a convolution of one input without a batch, or of integers.
+pub(super) fn convolution(c: &Call<'_>) -> Result<Value> {
+    match c.tensor("x")?.dtype()?.is_int() {
+        true => of_integers(c),
+        false => without_batch(c),
+    }
+}
+
+/// Writes a convolution of integers as one in f64, as eager code computes it.
+fn of_integers(c: &Call<'_>) -> Result<Value> {
+    let dtype = c.tensor("x")?.dtype()?;
+    if !dtype.is_int() {
+        return Err(stays());
+    }
+    let wide = |arg: &Value| match arg {
+        Arg::Leaf(_) => run(crate::to::OP, [arg.clone(), Arg::DType(DType::F64)]),
+        arg => Ok(arg.clone()),
+    };
+    let sums = run(c.op, c.args.iter().map(wide).collect::<Result<Vec<Value>>>()?)?;
+    run(crate::to::OP, [sums, Arg::DType(dtype)])
 }

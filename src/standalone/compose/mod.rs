@@ -2,6 +2,7 @@
 //!
 //! Each row of [`COMPOSITIONS`] writes a call of an operation as calls of operations that have code.
 
+mod closeness;
 mod images;
 mod linalg;
 mod loss;
@@ -45,12 +46,12 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
         let column = run(crate::unsqueeze::OP, [c.get("x")?, Arg::Int(1)])?;
         run(crate::mul::OP, [column, run(crate::unsqueeze::OP, [c.get("vec2")?, Arg::Int(0)])?])
     }),
-    (crate::conv1d::OP, images::without_batch),
-    (crate::conv2d::OP, images::without_batch),
-    (crate::conv3d::OP, images::without_batch),
-    (crate::conv_transpose1d::OP, images::without_batch),
-    (crate::conv_transpose2d::OP, images::without_batch),
-    (crate::conv_transpose3d::OP, images::without_batch),
+    (crate::conv1d::OP, images::convolution),
+    (crate::conv2d::OP, images::convolution),
+    (crate::conv3d::OP, images::convolution),
+    (crate::conv_transpose1d::OP, images::convolution),
+    (crate::conv_transpose2d::OP, images::convolution),
+    (crate::conv_transpose3d::OP, images::convolution),
     (crate::linear::OP, |c| {
         let (x, weight) = (c.tensor("x")?, c.tensor("weight")?);
         if !x.dtype()?.is_int() || weight.ty()?.rank() != 2 {
@@ -130,7 +131,6 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
     (crate::var_mean::OP, |c| spread(c, crate::var::OP)),
     (crate::std_mean::OP, |c| spread(c, crate::std::OP)),
     (crate::isin::OP, is_in),
-    (crate::isclose::OP, is_close),
     (crate::prelu::OP, |c| {
         let (x, weight) = (c.tensor("x")?, c.tensor("weight")?);
         let rank = x.ty()?.rank();
@@ -331,6 +331,7 @@ fn compositions() -> impl Iterator<Item = &'static (Op, Composition)> {
         .chain(loss::COMPOSITIONS)
         .chain(images::COMPOSITIONS)
         .chain(moves::COMPOSITIONS)
+        .chain(closeness::COMPOSITIONS)
         .chain(linalg::COMPOSITIONS)
         .chain(signal::COMPOSITIONS)
 }
@@ -595,25 +596,6 @@ fn is_in(c: &Call<'_>) -> Result<Value> {
         Arg::Bool(true) => run(crate::logical_not::OP, [found]),
         _ => Ok(found),
     }
-}
-
-fn is_close(c: &Call<'_>) -> Result<Value> {
-    let (x, other) = (c.get("x")?, c.get("other")?);
-    let same = run(crate::eq::OP, [x.clone(), other.clone()])?;
-    if !c.tensor("x")?.dtype()?.is_float() {
-        return Err(stays());
-    }
-    let gap = run(crate::abs::OP, [run(crate::sub::OP, [x.clone(), other.clone()])?])?;
-    let size = run(crate::mul::OP, [run(crate::abs::OP, [other.clone()])?, c.get("rtol")?])?;
-    let allowed = run(crate::add::OP, [size, c.get("atol")?])?;
-    let near = run(crate::le::OP, [gap.clone(), allowed])?;
-    let finite = run(crate::isfinite::OP, [gap])?;
-    let close = run(crate::logical_or::OP, [same, run(crate::logical_and::OP, [near, finite])?])?;
-    if !matches!(c.get("equal_nan")?, Arg::Bool(true)) {
-        return Ok(close);
-    }
-    let both = [run(crate::isnan::OP, [x])?, run(crate::isnan::OP, [other])?];
-    run(crate::logical_or::OP, [close, run(crate::logical_and::OP, both)?])
 }
 
 /// Composes the cross product along an axis of size 3 of operands that are not repeated.

@@ -62,7 +62,6 @@ fn archives_become_crates() {
         sc_constants: the program returns a string, expected tensors
         sc_enum: the program returns a string, expected tensors
         sc_mixed1: the program returns a string, expected tensors
-        sc_parts: allclose: the operation has no stand-alone code
         sc_strs: the program returns a string, expected tensors
         sc_tokens: the program returns a string, expected tensors
         sc_unused: RuntimeError: This Python function is annotated to be ignored and cannot be run
