@@ -1,7 +1,9 @@
 //! Orthogonal factors of row-major matrices, one after the other: QR by reflections, eigenvalues of symmetric
-//! matrices by implicit QL steps, and singular values by one-sided Jacobi rotations (Hestenes, 1958).
+//! matrices by implicit QL steps, and singular values by one-sided Jacobi rotations (Hestenes, 1958), which begin
+//! with the eigenvectors of all products of two rows.
 
 use super::math::Real;
+use super::row::dot;
 
 /// The most steps for an eigenvalue, and the most sweeps over all pairs of columns. A handful is usual.
 const MOST_STEPS: usize = 80;
@@ -14,10 +16,6 @@ fn precision<T: Real>() -> T {
         x = x * half;
     }
     x
-}
-
-fn dot<T: Real>(x: &[T], y: &[T]) -> T {
-    x.iter().zip(y).fold(T::ZERO, |sum, (&x, &y)| sum + x * y)
 }
 
 /// Returns the greatest magnitude; NaN if an element is none that is finite.
@@ -215,6 +213,19 @@ fn tridiagonal<T: Real>(a: &mut [T], n: usize, diagonal: &mut [T], beside: &mut 
     }
 }
 
+/// Writes the basis in which [`tridiagonal`] wrote the matrix, in rows.
+fn reflected_rows<T: Real>(a: &[T], n: usize, factors: &[T], rows: &mut [T]) {
+    rows.fill(T::ZERO);
+    rows.iter_mut().step_by(n + 1).for_each(|x| *x = T::ONE);
+    for k in (0..n - 1).rev() {
+        let v = &a[k * n + k + 1..(k + 1) * n];
+        for row in rows.chunks_exact_mut(n).skip(k + 1) {
+            let along = factors[k] * dot(&row[k + 1..], v);
+            row[k + 1..].iter_mut().zip(v).for_each(|(x, &v)| *x = *x - along * v);
+        }
+    }
+}
+
 /// Replaces two rows, `i` and `i + 1`, by their rotation.
 fn rotate<T: Real>(rows: &mut [T], n: usize, i: usize, cosine: T, sine: T) {
     let (first, second) = rows[i * n..(i + 2) * n].split_at_mut(n);
@@ -328,15 +339,7 @@ pub fn eigh<T: Real>(
         match &mut vectors {
             None => diagonalise(values, beside, None)?,
             Some(vectors) => {
-                rows.fill(T::ZERO);
-                rows.iter_mut().step_by(n + 1).for_each(|x| *x = T::ONE);
-                for k in (0..n - 1).rev() {
-                    let v = &matrix[k * n + k + 1..(k + 1) * n];
-                    for row in rows.chunks_exact_mut(n).skip(k + 1) {
-                        let along = factors[k] * dot(&row[k + 1..], v);
-                        row[k + 1..].iter_mut().zip(v).for_each(|(x, &v)| *x = *x - along * v);
-                    }
-                }
+                reflected_rows(matrix, n, factors, rows);
                 diagonalise(values, beside, Some(rows))?;
                 order(values, &mut [rows], |x, y| x < y);
                 for (i, row) in vectors.chunks_exact_mut(n).enumerate() {
@@ -357,24 +360,26 @@ fn is_gone<T: Real>(square: T, small: T) -> bool {
     square * small * small == T::ZERO
 }
 
-/// Rotates rows, of `m` elements each, until each two are at right angles, and as much the rows `turned`. Fails after
-/// too many sweeps.
+/// Rotates rows, of `m` elements each, until each two are at right angles, and as much the rows `turned`. `squares`
+/// has room for a number of each row. Fails after too many sweeps.
 fn at_right_angles<T: Real>(
     rows: &mut [T],
     m: usize,
+    squares: &mut [T],
     mut turned: Option<&mut [T]>,
 ) -> Result<(), &'static str> {
-    let n = rows.len() / m;
-    let small = precision::<T>();
+    let (n, small) = (squares.len(), precision::<T>());
     let near = small * T::sqrt(T::from_f64(if m < 16 { 16.0 } else { m as f64 }));
+    let little = T::from_f64(0.01);
     for _ in 0..MOST_STEPS {
         let mut is_done = true;
+        squares.iter_mut().zip(rows.chunks_exact(m)).for_each(|(square, row)| *square = dot(row, row));
         for i in 0..n {
             for j in i + 1..n {
                 let (upper, lower) = rows.split_at_mut(j * m);
                 let (x, y) = (&mut upper[i * m..][..m], &mut lower[..m]);
-                let (xx, yy, xy) = (dot(x, x), dot(y, y), dot(x, y));
-                let xy = if is_gone(xx, small) || is_gone(yy, small) { T::ZERO } else { xy };
+                let (xx, yy) = (squares[i], squares[j]);
+                let xy = if is_gone(xx, small) || is_gone(yy, small) { T::ZERO } else { dot(x, y) };
                 let is_right = T::abs(xy) <= near * (T::sqrt(xx) * T::sqrt(yy));
                 // The longer one comes first, so that values are nearly in order.
                 let is_swapped = xx < yy;
@@ -382,25 +387,28 @@ fn at_right_angles<T: Real>(
                     continue;
                 }
                 is_done &= is_right;
-                let (cosine, sine) = if xy == T::ZERO {
-                    (T::ZERO, T::ONE)
+                let tangent = if xy == T::ZERO {
+                    T::ZERO
                 } else {
                     let ratio = (yy - xx) / (xy + xy);
-                    let tangent =
-                        T::copysign(T::ONE, ratio) / (T::abs(ratio) + length([ratio, T::ONE].into_iter()));
-                    let cosine = T::ONE / length([tangent, T::ONE].into_iter());
-                    // A rotation by another right angle swaps them.
-                    match is_swapped {
-                        true => (-tangent * cosine, cosine),
-                        false => (cosine, tangent * cosine),
-                    }
+                    T::copysign(T::ONE, ratio) / (T::abs(ratio) + length([ratio, T::ONE].into_iter()))
                 };
+                let cosine = T::ONE / length([tangent, T::ONE].into_iter());
+                let sine = tangent * cosine;
+                // A rotation by another right angle swaps them.
+                let (cosine, sine) = if is_swapped { (-sine, cosine) } else { (cosine, sine) };
                 let turn = |x: &mut [T], y: &mut [T]| {
                     for (x, y) in x.iter_mut().zip(y) {
                         (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
                     }
                 };
                 turn(x, y);
+                let (first, second) = (xx - tangent * xy, yy + tangent * xy);
+                let (first, second) = if is_swapped { (second, first) } else { (first, second) };
+                // Where little of a square is left, its digits are gone.
+                let whole = little * (xx + yy);
+                squares[i] = if first < whole { dot(x, x) } else { first };
+                squares[j] = if second < whole { dot(y, y) } else { second };
                 if let Some(turned) = &mut turned {
                     let (upper, lower) = turned.split_at_mut(j * n);
                     turn(&mut upper[i * n..][..n], &mut lower[..n]);
@@ -412,6 +420,37 @@ fn at_right_angles<T: Real>(
         }
     }
     Err("the singular values of a matrix do not converge")
+}
+
+/// Turns rows, of `m` elements each, so that each two are nearly at right angles: by the eigenvectors of their products,
+/// which become the rows of `turned`, or not at all. `work` holds the rows, a matrix of that many, and three times
+/// as many numbers.
+fn turn_nearly<T: Real>(rows: &mut [T], m: usize, turned: &mut [T], work: &mut [T]) {
+    let n = rows.len() / m;
+    let (new, work) = work.split_at_mut(n * m);
+    let (products, work) = work.split_at_mut(n * n);
+    let (values, work) = work.split_at_mut(n);
+    let (beside, factors) = work.split_at_mut(n);
+    for (i, x) in rows.chunks_exact(m).enumerate() {
+        for (j, y) in rows.chunks_exact(m).enumerate().take(i + 1) {
+            (products[i * n + j], products[j * n + i]) = (dot(x, y), dot(x, y));
+        }
+    }
+    tridiagonal(products, n, values, beside, factors);
+    reflected_rows(products, n, factors, turned);
+    if diagonalise(values, beside, Some(turned)).is_err() {
+        turned.fill(T::ZERO);
+        turned.iter_mut().step_by(n + 1).for_each(|x| *x = T::ONE);
+        return;
+    }
+    order(values, &mut [turned], |x, y| x > y);
+    new.fill(T::ZERO);
+    for (new, factors) in new.chunks_exact_mut(m).zip(turned.chunks_exact(n)) {
+        for (&factor, row) in factors.iter().zip(rows.chunks_exact(m)) {
+            new.iter_mut().zip(row).for_each(|(sum, &x)| *sum = *sum + factor * x);
+        }
+    }
+    rows.copy_from_slice(new);
 }
 
 /// Makes rows of length 1 from row `done` on that are at right angles to all others.
@@ -443,7 +482,8 @@ fn complete<T: Real>(rows: &mut [T], m: usize, done: usize) {
 
 /// Writes the singular values of `count` matrices, m by n, in descending order, and if they are wanted the left singular
 /// vectors in `columns` columns, and the right ones in rows, `rows` of them. `work` holds as many vectors of the
-/// greater size as there are columns or rows, and a matrix of the smaller size. Fails if the values do not converge.
+/// greater size as there are columns or rows and as the smaller size is, two matrices of the smaller size, and three
+/// times as many numbers. Fails if the values do not converge.
 pub fn svd<T: Real>(
     a: &[T],
     count: usize,
@@ -454,8 +494,8 @@ pub fn svd<T: Real>(
 ) -> Result<(), &'static str> {
     let (is_tall, long, k) = (m >= n, m.max(n), m.min(n));
     let n_long = if is_tall { columns } else { rows };
-    let (basis, turned) = work.split_at_mut(n_long * long);
-    let turned = &mut turned[..k * k];
+    let (basis, work) = work.split_at_mut(n_long * long);
+    let (turned, work) = work.split_at_mut(k * k);
     for at in 0..count {
         let values = &mut values[at * k..][..k];
         let vectors = vectors.as_mut().map(|(left, right)| {
@@ -474,10 +514,9 @@ pub fn svd<T: Real>(
             }
             continue;
         };
-        turned.fill(T::ZERO);
-        turned.iter_mut().step_by(k + 1).for_each(|x| *x = T::ONE);
         if k > 0 {
-            at_right_angles(&mut basis[..k * long], long, vectors.is_some().then_some(&mut *turned))?;
+            turn_nearly(&mut basis[..k * long], long, turned, work);
+            at_right_angles(&mut basis[..k * long], long, values, vectors.is_some().then_some(&mut *turned))?;
         }
         for (value, row) in values.iter_mut().zip(basis.chunks_exact(long.max(1))) {
             *value = length(row.iter().copied());

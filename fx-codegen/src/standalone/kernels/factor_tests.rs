@@ -97,11 +97,12 @@ fn singular_values_and_vectors() {
     each(|m, n, a| {
         let k = m.min(n);
         let mut only = vec![0.0; k];
-        svd(a, 1, (m, n, k, k), &mut vec![9.0; k * m.max(n) + k * k], &mut only, None).unwrap();
+        svd(a, 1, (m, n, k, k), &mut vec![9.0; 2 * k * m.max(n) + 2 * k * k + 3 * k], &mut only, None)
+            .unwrap();
         for (columns, rows) in [(k, k), (m, n)] {
             let (mut left, mut values, mut right) =
                 (vec![9.0; m * columns], vec![9.0; k], vec![9.0; rows * n]);
-            let mut work = vec![9.0; columns.max(rows) * m.max(n) + k * k + 3];
+            let mut work = vec![9.0; (columns.max(rows) + k) * m.max(n) + 2 * k * k + 3 * k + 3];
             svd(a, 1, (m, n, columns, rows), &mut work, &mut values, Some((&mut left, &mut right))).unwrap();
             assert!(values.is_sorted_by(|x, y| x >= y) && values.iter().all(|&x| x >= 0.0), "{values:?}");
             let most = values.first().copied().unwrap_or(0.0);
@@ -235,7 +236,7 @@ fn elements_that_are_not_finite_give_nan() {
     let (mut values, mut left, mut right) = ([0.0; 2], [0.0; 4], [0.0; 4]);
     for x in [f64::NAN, f64::INFINITY] {
         let a = [1.0, x, 0.0, 2.0];
-        svd(&a, 1, (2, 2, 2, 2), &mut [0.0; 8], &mut values, Some((&mut left, &mut right))).unwrap();
+        svd(&a, 1, (2, 2, 2, 2), &mut [0.0; 22], &mut values, Some((&mut left, &mut right))).unwrap();
         assert!(values.iter().chain(&left).chain(&right).all(|x| x.is_nan()));
         eigh(&a, 1, 2, false, &mut [0.0; 14], &mut values, Some(&mut left)).unwrap();
         assert!(values.iter().chain(&left).all(|x| x.is_nan()));

@@ -30,7 +30,7 @@ const KERNELS: &[(&str, &str, &[&str])] = &[
     ("count", include_str!("../kernels/count.rs"), &["sort"]),
     ("depthwise", include_str!("../kernels/depthwise.rs"), &["conv"]),
     ("detect", include_str!("../kernels/detect.rs"), &["sampling"]),
-    ("factor", include_str!("../kernels/factor.rs"), &[]),
+    ("factor", include_str!("../kernels/factor.rs"), &["row"]),
     ("fft", include_str!("../kernels/fft.rs"), &[]),
     ("float", include_str!("../kernels/float.rs"), &[]),
     ("gemm", include_str!("../kernels/gemm.rs"), &["row", "simd", "threads", "tile"]),

@@ -283,7 +283,8 @@ fn svd(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         false => (k.clone(), k.clone()),
     };
     let long = x.rows.max(&x.columns);
-    let work = l.spare(dtype, &(&columns.max(&rows) * &long) + &(&k * &k));
+    let vectors = &(&columns.max(&rows) + &k) * &long;
+    let work = l.spare(dtype, &vectors + &(&(&k * 2 + 3) * &k));
     let (values, values_out) = l.out(dtype, &x.shape([&k]));
     let vectors = has_vectors
         .then(|| [[&x.rows, &columns], [&rows, &x.columns]].map(|shape| l.out(dtype, &x.shape(shape))));
