@@ -556,7 +556,7 @@ fn models() -> Vec<(&'static str, GraphModule, Vec<Value>)> {
 
 /// The programs of `tests/data/zoo` with operations that stand-alone crates do not have, or values of types
 /// that they do not have.
-const REFUSED: [&str; 6] = ["composed", "composed_decomposed", "factors", "halves", "regions", "special"];
+const REFUSED: [&str; 5] = ["composed", "composed_decomposed", "halves", "regions", "special"];
 
 #[test]
 #[allow(clippy::print_stdout, reason = "whoever asks for the long run reads it")]
