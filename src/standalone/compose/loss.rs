@@ -8,6 +8,7 @@ pub(super) static COMPOSITIONS: &[(Op, Composition)] = &[
         let (x, dtype) = (wide(c.get("x")?)?, c.tensor("x")?.dtype()?);
         narrowed(of_classes(c, &x, 0.0)?, dtype)
     }),
+    (crate::multi_margin_loss::OP, multi_margin),
     (crate::cross_entropy::OP, |c| {
         let dtype = c.tensor("x")?.dtype()?;
         let smoothing = c.number("label_smoothing")?;
@@ -115,4 +116,30 @@ fn along_classes(c: &Call<'_>, weight: Value) -> Result<Value> {
     let behind = c.tensor("x")?.ty()?.rank() as i64 - 1 - axis(c)?;
     let shape = std::iter::once(-1).chain((0..behind).map(|_| 1));
     with(crate::reshape::OP, [weight, Arg::ints(shape)], [])
+}
+
+/// Composes the loss of the margins between the score of the right class and those of the others.
+fn multi_margin(c: &Call<'_>) -> Result<Value> {
+    let (scores, target) = (c.tensor("x")?, c.tensor("target")?);
+    let (dtype, ty) = (scores.dtype()?, scores.ty()?);
+    let (2, 1, p @ (1.0 | 2.0)) = (ty.rank(), target.ty()?.rank(), c.number("p")?) else {
+        return Err(stays());
+    };
+    let n_classes = ty.shape[1].known().filter(|n| *n > 0).ok_or_else(stays)?;
+    let target = run(crate::to::OP, [Arg::Leaf(target), Arg::DType(DType::I64)])?;
+    let (x, at) = (wide(Arg::Leaf(scores))?, run(crate::unsqueeze::OP, [target.clone(), Arg::Int(1)])?);
+    let own = run(crate::gather::OP, [x.clone(), Arg::Int(1), at.clone()])?;
+    let gap = run(crate::add::OP, [run(crate::rsub::OP, [own, c.get("margin")?])?, x])?;
+    let is_above = run(crate::gt::OP, [gap.clone(), Arg::Float(0.0)])?;
+    let mut loss = if p == 2.0 { run(crate::mul::OP, [gap.clone(), gap])? } else { gap };
+    if let weight @ Arg::Leaf(_) = c.get("weight")? {
+        let weight = run(crate::index_select::OP, [wide(weight)?, Arg::Int(0), target])?;
+        loss = run(crate::mul::OP, [loss, run(crate::unsqueeze::OP, [weight, Arg::Int(1)])?])?;
+    }
+    let classes = run(crate::arange::OP, [Arg::Int(0), Arg::Int(n_classes)])?;
+    // A weight that is not finite counts for losses only.
+    let counts = run(crate::logical_and::OP, [is_above, run(crate::ne::OP, [at, classes])?])?;
+    let others = run(crate::where_::OP, [counts, loss, Arg::Float(0.0)])?;
+    let sums = run(crate::sum::OP, [others, Arg::Int(1)])?;
+    narrowed(reduced(c, run(crate::div::OP, [sums, Arg::Int(n_classes)])?)?, dtype)
 }
