@@ -33,14 +33,18 @@ pub(super) struct Outcome {
     printed: Vec<(String, Value)>,
 }
 
+/// Returns what the buffers of a program hold.
+fn buffers_of(gm: &GraphModule) -> Vec<(String, Tensor)> {
+    collect_buffers(gm).into_iter().map(|(path, buffer)| (path, buffer.get())).collect()
+}
+
 /// Runs a copy of a program, so that its buffers stay.
 pub(super) fn run(gm: &GraphModule, inputs: &[Value]) -> Result<Outcome> {
     let copy = gm.clone();
     let call = || with_generator(&Generator::seeded(11), || copy.evaluate(inputs));
     let (output, printed) = with_printed(|| crate::opcheck::guarded(call));
     let output = output?;
-    let buffers = collect_buffers(&copy).into_iter().map(|(path, buffer)| (path, buffer.get())).collect();
-    Ok(Outcome { output, buffers, printed })
+    Ok(Outcome { output, buffers: buffers_of(&copy), printed })
 }
 
 /// Runs a program by an engine, which has buffers of its own, after it was made ready for other inputs.
@@ -58,8 +62,7 @@ pub(super) fn run_on(
     let call = || with_generator(&Generator::seeded(11), || program.evaluate(inputs));
     let (output, printed) = with_printed(|| crate::opcheck::guarded(call));
     let module = program.fused().map_or(gm, |fused| fused.graph_module());
-    let buffers = collect_buffers(module).into_iter().map(|(path, buffer)| (path, buffer.get())).collect();
-    Ok(Outcome { output: output?, buffers, printed })
+    Ok(Outcome { output: output?, buffers: buffers_of(module), printed })
 }
 
 /// Runs a program as a compiled function, after calls with other inputs and with these, unless that would change
@@ -83,9 +86,7 @@ pub(super) fn run_compiled(
         }
     }
     let (output, printed) = call(inputs);
-    let buffers = collect_buffers(function.module());
-    let buffers = buffers.into_iter().map(|(path, buffer)| (path, buffer.get())).collect();
-    Ok(Outcome { output: output?, buffers, printed })
+    Ok(Outcome { output: output?, buffers: buffers_of(function.module()), printed })
 }
 
 /// Makes inputs with these values of the symbols in their sizes, as far as these are in range; `None` if

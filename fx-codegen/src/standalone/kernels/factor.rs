@@ -226,10 +226,10 @@ fn reflected_rows<T: Real>(a: &[T], n: usize, factors: &[T], rows: &mut [T]) {
     }
 }
 
-/// Replaces two rows, `i` and `i + 1`, by their rotation.
-fn rotate<T: Real>(rows: &mut [T], n: usize, i: usize, cosine: T, sine: T) {
-    let (first, second) = rows[i * n..(i + 2) * n].split_at_mut(n);
-    for (x, y) in first.iter_mut().zip(second) {
+/// Replaces two of the rows, of `n` elements each, by their rotation.
+fn rotate<T: Real>(rows: &mut [T], n: usize, (i, j): (usize, usize), (cosine, sine): (T, T)) {
+    let (upper, lower) = rows.split_at_mut(j * n);
+    for (x, y) in upper[i * n..][..n].iter_mut().zip(&mut lower[..n]) {
         (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
     }
 }
@@ -277,7 +277,7 @@ fn diagonalise<T: Real>(
                 diagonal[i + 1] = moved + change;
                 chased = cosine * sum - near;
                 if let Some(rows) = &mut rows {
-                    rotate(rows, n, i, cosine, sine);
+                    rotate(rows, n, (i, i + 1), (cosine, sine));
                 }
             }
             if is_whole {
@@ -376,10 +376,12 @@ fn at_right_angles<T: Real>(
         squares.iter_mut().zip(rows.chunks_exact(m)).for_each(|(square, row)| *square = dot(row, row));
         for i in 0..n {
             for j in i + 1..n {
-                let (upper, lower) = rows.split_at_mut(j * m);
-                let (x, y) = (&mut upper[i * m..][..m], &mut lower[..m]);
                 let (xx, yy) = (squares[i], squares[j]);
-                let xy = if is_gone(xx, small) || is_gone(yy, small) { T::ZERO } else { dot(x, y) };
+                let xy = if is_gone(xx, small) || is_gone(yy, small) {
+                    T::ZERO
+                } else {
+                    dot(&rows[i * m..][..m], &rows[j * m..][..m])
+                };
                 let is_right = T::abs(xy) <= near * (T::sqrt(xx) * T::sqrt(yy));
                 // The longer one comes first, so that values are nearly in order.
                 let is_swapped = xx < yy;
@@ -396,22 +398,17 @@ fn at_right_angles<T: Real>(
                 let cosine = T::ONE / length([tangent, T::ONE].into_iter());
                 let sine = tangent * cosine;
                 // A rotation by another right angle swaps them.
-                let (cosine, sine) = if is_swapped { (-sine, cosine) } else { (cosine, sine) };
-                let turn = |x: &mut [T], y: &mut [T]| {
-                    for (x, y) in x.iter_mut().zip(y) {
-                        (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
-                    }
-                };
-                turn(x, y);
+                let rotation = if is_swapped { (-sine, cosine) } else { (cosine, sine) };
+                rotate(rows, m, (i, j), rotation);
                 let (first, second) = (xx - tangent * xy, yy + tangent * xy);
                 let (first, second) = if is_swapped { (second, first) } else { (first, second) };
                 // Where little of a square is left, its digits are gone.
-                let whole = little * (xx + yy);
-                squares[i] = if first < whole { dot(x, x) } else { first };
-                squares[j] = if second < whole { dot(y, y) } else { second };
+                for (at, square) in [(i, first), (j, second)] {
+                    let row = &rows[at * m..][..m];
+                    squares[at] = if square < little * (xx + yy) { dot(row, row) } else { square };
+                }
                 if let Some(turned) = &mut turned {
-                    let (upper, lower) = turned.split_at_mut(j * n);
-                    turn(&mut upper[i * n..][..n], &mut lower[..n]);
+                    rotate(turned, n, (i, j), rotation);
                 }
             }
         }

@@ -45,6 +45,12 @@ fn turned(x: &View) -> View {
     x.permute(&order)
 }
 
+/// Returns a value whose last axes, `tail` of them, are repeated over a batch.
+fn spread(view: &View, batch: &[Dim], tail: usize) -> View {
+    let shape: Vec<Dim> = batch.iter().chain(&view.shape[view.rank() - tail..]).cloned().collect();
+    View { strides: view.broadcast(&shape), shape, ..view.clone() }
+}
+
 fn inverse(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (dtype, shape) = args.result()?;
     let (x, n, work) = matrices(l, args.view("x")?)?;
@@ -71,11 +77,8 @@ fn solve(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     };
     let [batch_x, batch_b] = [&x, &other].map(|view| &view.shape[..view.rank() - 2]);
     let batch = super::index::broadcast(&[batch_x, batch_b]);
-    let wide = |view: &View| {
-        let shape: Vec<Dim> = batch.iter().chain(&view.shape[view.rank() - 2..]).cloned().collect();
-        View { strides: view.broadcast(&shape), shape, ..view.clone() }
-    };
-    let ((x, n, work), other) = (matrices(l, &wide(&x))?, l.contiguous(&wide(&other)));
+    let (x, n, work) = matrices(l, &spread(&x, &batch, 2))?;
+    let other = l.contiguous(&spread(&other, &batch, 2));
     let m = other.shape[other.rank() - 1].clone();
     let (view, out) = l.out(dtype, &other.shape);
     l.call_fallible(
@@ -198,12 +201,8 @@ fn solve_lu(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     // y @ a = b is a.T @ y.T = b.T.
     let other = if left { other.clone() } else { turned(other) };
     let batch = super::index::broadcast(&[&x.shape[..x.rank() - 2], &other.shape[..other.rank() - 2]]);
-    let wide = |view: &View, tail: usize| {
-        let shape: Vec<Dim> = batch.iter().chain(&view.shape[view.rank() - tail..]).cloned().collect();
-        View { strides: view.broadcast(&shape), shape, ..view.clone() }
-    };
-    let (a, b) = (Matrices::new(l, &wide(x, 2))?, Matrices::new(l, &wide(&other, 2))?);
-    let pivots = pivots_of(l, &wide(pivots, 1))?;
+    let (a, b) = (Matrices::new(l, &spread(x, &batch, 2))?, Matrices::new(l, &spread(&other, &batch, 2))?);
+    let pivots = pivots_of(l, &spread(pivots, &batch, 1))?;
     let (view, out) = l.out(x.dtype, &b.view.shape);
     let matrix = sizes([&b.rows, &b.columns]);
     let is_adjoint = flag(adjoint == left);
