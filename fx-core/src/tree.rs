@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::{Arg, DType, Error, Result, Tensor, Value, bail, err};
+use crate::{Arg, DType, Dim, Error, Result, Tensor, Value, bail, err};
 
 /// A structure of tensors and plain values.
 #[diagnostic::on_unimplemented(
@@ -151,6 +151,27 @@ impl Tree for DType {
     }
     fn failed(_: &Error) -> Self {
         DType::F32
+    }
+}
+
+/// An integer that may be a symbol, such as a position.
+impl Tree for Dim {
+    fn structure() -> Result<Arg<()>> {
+        Err(err!(Structure, "the value of an integer is not known before tracing")
+            .help("make it a symbol with `.input(\"at\", Symbol::new(\"at\"))`, or fix it with `.constant(\"at\", 3)`"))
+    }
+    fn to_value(&self) -> Value {
+        Arg::dim(self.clone())
+    }
+    fn from_value(value: &Value) -> Result<Self> {
+        match value {
+            Arg::Int(n) => Ok(Dim::new(*n)),
+            Arg::Dim(size) => Ok(Dim::clone(size)),
+            _ => wrong("an integer", value),
+        }
+    }
+    fn failed(error: &Error) -> Self {
+        Dim::failed(error.clone())
     }
 }
 

@@ -247,6 +247,29 @@ impl TypeTree {
         complete
     }
 
+    /// Returns the structure of an input of this type: a leaf for each tensor, and for each integer that is a
+    /// symbol. Fails with an error within the type.
+    pub(crate) fn structure(&self) -> Result<Arg<()>> {
+        self.try_rewrite(&mut |arg| {
+            Ok(match arg {
+                Arg::Leaf(_) | Arg::Dim(_) => Some(Arg::Leaf(())),
+                Arg::Failed(error) => return Err(error.clone()),
+                _ => None,
+            })
+        })
+    }
+
+    /// Returns the types of the leaves of [`structure`](TypeTree::structure), in order.
+    pub(crate) fn inputs(&self) -> Vec<&TypeTree> {
+        let mut found = Vec::new();
+        self.walk(&mut |arg| {
+            if matches!(arg, Arg::Leaf(_) | Arg::Dim(_)) {
+                found.push(arg);
+            }
+        });
+        found
+    }
+
     /// Returns the type of nothing or a value of this type.
     #[must_use]
     pub fn optional(self) -> TypeTree {

@@ -113,11 +113,11 @@ impl Replay<'_> {
     fn inputs(&self) -> Vec<(String, TypeTree)> {
         let segment = self.segment;
         let mut inputs: Vec<(String, TypeTree)> = Vec::new();
-        let mut add = |wanted: &str, ty: TensorType| {
+        let mut add = |wanted: &str, ty: TypeTree| {
             let is_free = |name: &str| inputs.iter().all(|(other, _)| other != name);
             let numbered = || (1..).map(|i| format!("{wanted}_{i}")).find(|name| is_free(name));
             let name = if is_free(wanted) { Some(wanted.to_owned()) } else { numbered() };
-            inputs.push((name.expect("some number is free"), ty.into()));
+            inputs.push((name.expect("some number is free"), ty));
         };
         for expected in &segment.outside {
             let Expected::Input { name, dtype, sizes } = expected else { continue };
@@ -125,11 +125,15 @@ impl Replay<'_> {
                 Size::Is(n) => Dim::new(n),
                 Size::Symbol(symbol) => Dim::symbol(segment.symbols[symbol as usize].clone()),
             });
-            add(name, TensorType { dtype: *dtype, shape: dims.collect() });
+            add(name, TensorType { dtype: *dtype, shape: dims.collect() }.into());
+        }
+        for symbol in &segment.integers {
+            let symbol = &segment.symbols[*symbol as usize];
+            add(symbol.name(), Arg::dim(Dim::symbol(symbol.clone())));
         }
         for (_, slot) in &segment.slots {
             if let Slot::Number { dtype, .. } = slot {
-                add("number", TensorType::new(*dtype, &[][..]));
+                add("number", TensorType::new(*dtype, &[][..]).into());
             }
         }
         inputs
@@ -142,7 +146,7 @@ impl Traceable<BySegment> for Replay<'_> {
     }
 
     fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
-        self.inputs().into_iter().map(|(name, _)| (name, Ok(Arg::Leaf(())))).collect()
+        self.inputs().into_iter().map(|(name, ty)| (name, Ok(ty.map(&mut |_| ())))).collect()
     }
 
     fn root(&self) -> Option<&dyn Module> {

@@ -519,6 +519,7 @@ fn report(segment: &Segment) -> SegmentReport {
         Expected::Input { name, dtype, sizes: axes } => Some(format!("{name}: {dtype}[{}]", sizes(axes))),
         Expected::Constant(_) => None,
     });
+    let integers = segment.integers.iter().map(|at| format!("{}: int", segment.symbols[*at as usize].name()));
     let numbers = segment.slots.iter().filter_map(|(_, slot)| match slot {
         Slot::Number { dtype, .. } => Some(format!("number: {dtype}[]")),
         Slot::Size(_) => None,
@@ -534,7 +535,7 @@ fn report(segment: &Segment) -> SegmentReport {
     SegmentReport {
         name: name_of(segment.id),
         operations: segment.events.len(),
-        inputs: inputs.chain(numbers).collect(),
+        inputs: inputs.chain(integers).chain(numbers).collect(),
         outputs,
         end: segment.end.to_string(),
         code: segment.end.end.code(),

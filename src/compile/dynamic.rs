@@ -2,7 +2,8 @@
 //!
 //! The first segment has the sizes and numbers of its call. If a later log is the same but for sizes and
 //! numbers, each size that varied becomes a symbol, and each number that varied an expression of symbols or an
-//! input. The shape rules decide whether that is possible. Sizes that were equal in every call share a symbol.
+//! input. An integer that follows from no size, such as a position, is a symbol itself. The shape rules decide
+//! whether that is possible. Sizes that were equal in every call share a symbol.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::segment::{Expected, Observation, Segment, Size, Slot};
 use crate::op::kind::OperandType;
 use crate::pointwise::result_dtype_of_types;
 use crate::signature::size_name;
-use crate::{Arg, Class, DType, Dim, Kind, Scalar, Shape, Symbol, TensorType, Type, TypeTree};
+use crate::{Arg, Class, DType, Dim, Kind, Param, Scalar, Shape, Symbol, TensorType, Type, TypeTree};
 
 /// The most calls whose sizes and numbers a segment keeps.
 const MOST_OBSERVATIONS: usize = 8;
@@ -149,7 +150,7 @@ impl Generaliser<'_> {
                     None => self.values.iter().position(|other| *other == values),
                 };
                 let symbol = known.unwrap_or_else(|| {
-                    let name = || Symbol::with_range(self.symbol_name(name, axis), 0, None);
+                    let name = || Symbol::with_range(self.free_name(&size_name(name, axis)), 0, None);
                     self.symbols.push(marked.unwrap_or_else(name));
                     self.values.push(values);
                     self.symbols.len() - 1
@@ -163,10 +164,10 @@ impl Generaliser<'_> {
         general
     }
 
-    fn symbol_name(&self, input: &str, axis: usize) -> String {
-        let wanted = size_name(input, axis);
+    /// Returns a name for a symbol that no other one has.
+    fn free_name(&self, wanted: &str) -> String {
         let is_free = |name: &String| self.symbols.iter().all(|symbol| symbol.name() != name);
-        let mut names = std::iter::once(wanted.clone()).chain((1..).map(|i| format!("{wanted}_{i}")));
+        let mut names = std::iter::once(wanted.to_owned()).chain((1..).map(|i| format!("{wanted}_{i}")));
         names.find(is_free).expect("some number is free")
     }
 
@@ -179,17 +180,14 @@ impl Generaliser<'_> {
 
     fn event(&mut self, event: &Event) -> Result<(), String> {
         let (op, first_literal) = (event.op, self.next_literal);
-        let mut varied = Vec::new();
         let mut args = SmallVec::with_capacity(event.args.len());
         for (at, arg) in event.args.iter().enumerate() {
-            let kind = op.params.get(at).map_or(Kind::Any, |param| param.kind);
-            args.push(self.argument(arg, kind, event, &mut varied)?);
+            args.push(self.argument(arg, op.params.get(at), event)?);
         }
         let mut kwargs = Vec::with_capacity(event.kwargs.len());
         for (key, arg) in &event.kwargs {
             let param = op.params.iter().find(|param| param.name == &**key);
-            let kind = param.map_or(Kind::Any, |param| param.kind);
-            kwargs.push((key.clone(), self.argument(arg, kind, event, &mut varied)?));
+            kwargs.push((key.clone(), self.argument(arg, param, event)?));
         }
         let general = Event { args, kwargs, ..event.clone() };
         let result = self.result(&general, event)?;
@@ -217,9 +215,8 @@ impl Generaliser<'_> {
     fn argument(
         &mut self,
         arg: &Arg<Wire>,
-        kind: Kind,
+        param: Option<&Param>,
         event: &Event,
-        varied: &mut Vec<u32>,
     ) -> Result<Arg<Wire>, String> {
         let mut problem = None;
         let is_whole = number(arg).is_some();
@@ -238,14 +235,22 @@ impl Generaliser<'_> {
                 return Ok(None);
             }
             let slot = match self.size(&values) {
-                _ if is_whole && is_operand(kind) => self.number(event, literal, now),
+                _ if is_whole && param.is_some_and(|param| is_operand(param.kind)) => {
+                    self.number(event, literal, now)
+                }
                 Some(size) => Ok(Slot::Size(size)),
-                None => Err(format!("a number of {} varies, and no size says how", event.op.name)),
+                // Which axes an operation works along is known when it is compiled.
+                None if param.is_some_and(Param::names_axes) => {
+                    Err(format!("an axis of {} varies", event.op.name))
+                }
+                None => self
+                    .integer(&values, param.map_or("number", |param| param.name))
+                    .map(Slot::Size)
+                    .ok_or_else(|| format!("a number of {} varies, and no size says how", event.op.name)),
             };
             match slot {
                 Ok(slot) => {
                     self.slots.push((literal, slot));
-                    varied.push(literal);
                     Ok(Some(Arg::Leaf(Wire::Literal(literal))))
                 }
                 Err(reason) => {
@@ -321,6 +326,27 @@ impl Generaliser<'_> {
             }
         }
         None
+    }
+
+    /// Makes a symbol of integers that follow from no size. `None` if some are other numbers.
+    fn integer(&mut self, values: &[Scalar], name: &str) -> Option<Dim> {
+        let int = |value: &Scalar| match value {
+            Scalar::Int(n) => Some(*n),
+            _ => None,
+        };
+        let values: Vec<i64> = values.iter().map(int).collect::<Option<_>>()?;
+        // Rules decide more about a number that counts from one end always.
+        let are_from_end = values.iter().all(|value| *value < 0);
+        let values = match are_from_end {
+            true => values.iter().map(|value| value.checked_neg()).collect::<Option<_>>()?,
+            false => values,
+        };
+        let min = if values.iter().all(|value| *value >= 0) { i64::from(are_from_end) } else { i64::MIN };
+        let symbol = Symbol::new(self.free_name(name)).ranged(min, None);
+        self.symbols.push(symbol.clone());
+        self.values.push(values);
+        let size = Dim::symbol(symbol);
+        Some(if are_from_end { -size } else { size })
     }
 
     /// Makes an input of a number, if the result has the same type with it.

@@ -49,7 +49,7 @@ impl Expected {
 /// A number that varied.
 #[derive(Clone, Debug)]
 pub(super) enum Slot {
-    /// It follows from the symbols.
+    /// It follows from the symbols. One that no size of a tensor tells has the value of the first such number.
     Size(Dim),
     /// It is passed as a tensor of rank 0.
     Number { category: Category, dtype: DType },
@@ -73,6 +73,8 @@ pub(super) struct Segment {
     /// The addresses of the constants among these, which live as long as the segment; 0 for others.
     constants: Vec<usize>,
     pub(super) symbols: Vec<Symbol>,
+    /// The symbols that no size of a tensor tells: integers of operations, which the program takes as arguments.
+    pub(super) integers: SmallVec<[u32; 2]>,
     pub(super) slots: Vec<(u32, Slot)>,
     pub(super) observations: Vec<Observation>,
     /// Where it ended when it was recorded.
@@ -144,8 +146,15 @@ impl Segment {
         observations: Vec<Observation>,
         end: Place,
     ) -> Segment {
+        let is_size = |symbol: u32| {
+            outside.iter().any(|expected| match expected {
+                Expected::Input { sizes, .. } => sizes.contains(&Size::Symbol(symbol)),
+                Expected::Constant(_) => false,
+            })
+        };
         Segment {
             id,
+            integers: (0..symbols.len() as u32).filter(|symbol| !is_size(*symbol)).collect(),
             is_random: events.iter().any(|event| event.op.effects.random),
             events,
             constants: outside.iter().map(Expected::address).collect(),
@@ -177,11 +186,12 @@ impl Segment {
         size.eval(&lookup).ok()
     }
 
-    /// Binds the only open symbol of a size that has this value. `None` if that tells no symbol.
+    /// Binds the only open symbol of a size that has this value. `None` if that tells no symbol, or one that is
+    /// out of its range.
     pub(super) fn solve(&self, size: &Dim, value: i64, bound: &mut Bound) -> Option<()> {
         let number = |symbol: &Symbol| self.symbols.iter().position(|other| other == symbol);
         let rest = size.substitute(&|symbol| Some(Dim::new(bound.symbol(number(symbol)?)?)));
-        let (symbol, value) = rest.solve(value).filter(|(_, value)| *value >= 0)?;
+        let (symbol, value) = rest.solve(value).filter(|(symbol, value)| *value >= symbol.min())?;
         bound.bind(number(&symbol)? as u32, value).ok()
     }
 
@@ -359,13 +369,20 @@ impl Segment {
         self.constants[at] != 0
     }
 
-    /// Returns how many numbers vary.
+    /// Returns how many arguments of the program are numbers.
     pub(super) fn n_numbers(&self) -> usize {
-        self.slots.iter().filter(|(_, slot)| matches!(slot, Slot::Number { .. })).count()
+        let floats = self.slots.iter().filter(|(_, slot)| matches!(slot, Slot::Number { .. }));
+        floats.count() + self.integers.len()
     }
 
     /// Adds the numbers that vary to the arguments of the program.
     pub(super) fn add_numbers(&self, bound: &Bound, inputs: &mut SmallVec<[Value; 4]>) -> Result<()> {
+        for symbol in &self.integers {
+            let value = bound
+                .symbol(*symbol as usize)
+                .ok_or_else(|| err!(Trace, "an integer of a compiled segment is not bound"))?;
+            inputs.push(Arg::Int(value));
+        }
         for (literal, slot) in &self.slots {
             if let Slot::Number { dtype, .. } = slot {
                 let number = bound

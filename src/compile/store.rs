@@ -358,7 +358,7 @@ fn segment_of(json: &Json, constants: &Constants, id: u64) -> Option<Segment> {
         // A name such as any text of a type has.
         let dim: Dim = name.parse().ok()?;
         dim.as_symbol()?;
-        Some(Symbol::with_range(name, symbol.get(1)?.as_i64()?.max(0), max))
+        Some(Symbol::new(name).ranged(symbol.get(1)?.as_i64()?, max))
     });
     let symbols: Vec<Symbol> = symbols.collect::<Option<_>>()?;
     let mut reader =

@@ -163,13 +163,22 @@ impl ToCrate for GraphModule {
         if sets.is_empty() {
             sets.push((pass::sample_inputs(self, 0)?, None));
         }
+        let types = |args: &[Value]| -> Result<Vec<TypeTree>> {
+            let ty = |value: &Value| match value {
+                Arg::Int(number) => Ok(Arg::Int(*number)),
+                value => Ok(Arg::Leaf(Type::Tensor(Tensor::try_from(value.clone())?.ty()?))),
+            };
+            self.flatten_inputs(args)?.iter().map(ty).collect()
+        };
+        // The file of records has tensors only.
         let placeholders = |args: &[Value]| -> Result<Vec<Tensor>> {
-            self.flatten_inputs(args)?.iter().cloned().map(Tensor::try_from).collect()
+            let tensor = |value: &Value| match value {
+                Arg::Int(number) => Ok(Tensor::new(*number)),
+                value => Tensor::try_from(value.clone()),
+            };
+            self.flatten_inputs(args)?.iter().map(tensor).collect()
         };
-        let types = |tensors: &[Tensor]| -> Result<Vec<TypeTree>> {
-            tensors.iter().map(|tensor| Ok(Arg::Leaf(Type::Tensor(tensor.ty()?)))).collect()
-        };
-        let first = types(&placeholders(&sets[0].0)?)?;
+        let first = types(&sets[0].0)?;
         let mut gm = if options.fixed { self.specialize(&first)? } else { self.clone() };
         prepare_except(&mut gm, &written(&options.options))?;
         let mut code = options.options.clone();
@@ -177,8 +186,7 @@ impl ToCrate for GraphModule {
         fx_codegen::standalone::check(&gm, &code)?;
         for (args, outputs) in sets {
             let inputs = placeholders(&args)?;
-            let fits = types(&inputs)?.iter().zip(&first).all(|(a, b)| a.tensor() == b.tensor());
-            if options.fixed && !fits {
+            if options.fixed && types(&args)? != first {
                 continue;
             }
             let outputs = match outputs {

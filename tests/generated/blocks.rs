@@ -31,7 +31,7 @@ impl Stack {
         let (add_1, reshape_3) = self.blocks_0.call(x, y);
         let (add_3, reshape_7) = self.blocks_1.call(&add_1, &reshape_3);
         let (add_5, reshape_11) = self.blocks_2.call(&add_3, &reshape_7);
-        // tests/it/generated.rs:160
+        // tests/it/generated.rs:163
         &add_5 - &reshape_11
     }
 }
@@ -61,27 +61,27 @@ impl Block {
 impl Block {
     /// Runs the graph.
     pub fn forward(&self, x: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
-        // tests/it/generated.rs:136
+        // tests/it/generated.rs:139
         let norm = self.norm.call(x);
         let add = &norm + &self.shift;
-        // tests/it/generated.rs:137
+        // tests/it/generated.rs:140
         let query = self.query.call(&add);
         let key = self.key.call(y);
-        // tests/it/generated.rs:139
+        // tests/it/generated.rs:142
         let batch = x.dim(0);
         let length = x.dim(1);
         let reshape = query.reshape((batch.clone(), length.clone(), 2, -1));
         let transpose = reshape.transpose(1, 2);
-        // tests/it/generated.rs:140
+        // tests/it/generated.rs:143
         let (getitem, _) = transpose.max_dim(-1, false);
-        // tests/it/generated.rs:142
+        // tests/it/generated.rs:145
         let sum = getitem.sum([1], false);
         let unsqueeze = sum.unsqueeze(-1);
         let add_1 = x + &unsqueeze;
-        // tests/it/generated.rs:139
+        // tests/it/generated.rs:142
         let reshape_1 = key.reshape((batch.clone(), length.clone(), 2, -1));
         let transpose_1 = reshape_1.transpose(1, 2);
-        // tests/it/generated.rs:143
+        // tests/it/generated.rs:146
         let reshape_2 = transpose_1.reshape((&batch * &length, -1));
         let reshape_3 = reshape_2.reshape((batch.clone(), length.clone(), 4));
         (add_1, reshape_3)

@@ -32,6 +32,9 @@ mod forks;
 #[path = "../generated/hostile.rs"]
 mod hostile;
 #[rustfmt::skip]
+#[path = "../generated/integers.rs"]
+mod integers;
+#[rustfmt::skip]
 #[path = "../generated/literals.rs"]
 mod literals;
 #[rustfmt::skip]
@@ -236,6 +239,32 @@ fn expressions_of_sizes() {
     let mut gm = GraphModule::new("sizes", fx::parse(text).unwrap());
     fx::pass::SHAPE_PROP.apply(&mut gm).unwrap();
     check(&gm, "sizes", sizes::Sizes::new, &values([ramp(&[3, 4])]));
+}
+
+#[test]
+fn integers_are_sizes() {
+    let gm = fx::trace(|x: &Tensor, at: Dim, pair: (Dim, Tensor)| {
+        let rows = x.narrow(0, at.clone(), &pair.0 + 1);
+        (rows * &pair.1, x.select(0, at), fx::zeros([pair.0, Dim::new(2)]))
+    })
+    .input("x", "f32[n, 4]")
+    .input("y", fx::Symbol::new("at"))
+    .input("z", (fx::Symbol::new("k"), "f32[4]"))
+    .build()
+    .unwrap();
+    let pair = Arg::tuple([Arg::Int(1), Arg::Leaf(ramp(&[4]))]);
+    check(&gm, "integers", integers::Main::new, &[Arg::Leaf(ramp(&[5, 4])), Arg::Int(3), pair]);
+    // A number out of data is one, too.
+    let text = "graph main(%x: f32[n], %i: i64[]) {
+        %k: <rows> = num_int(%i)
+        %y = narrow(%x, 0, 0, <rows>)
+        return %y
+    }";
+    let mut gm = GraphModule::new("OfData", fx::parse(text).unwrap());
+    fx::pass::SHAPE_PROP.apply(&mut gm).unwrap();
+    let code = gm.code().unwrap().text().to_owned();
+    assert!(code.contains("let rows = Dim::try_from(k.clone())?;"), "{code}");
+    assert!(code.contains("narrow(x, 0, 0, rows.clone())"), "{code}");
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod import_out;
 mod import_pytree;
 mod import_symbols;
 mod import_torchscript;
+mod integers;
 mod jit_trace;
 mod methods;
 mod models;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fx_core::{Arg, GraphModule, Module, NodeId, Result, Target, Type, ops};
 
-use super::body::{Body, Statement, Var, is_below, number_in};
+use super::body::{Body, Statement, Var, is_below, is_used, type_in};
 use super::layout::{Expr, WIDTH};
 use super::names::{Names, comment, is_identifier, type_name, variable};
 use super::types::{Ty, string};
@@ -184,14 +184,15 @@ impl Generator {
         let (mut params, mut types, mut unused) = (Vec::new(), Vec::new(), Vec::new());
         for input in graph.inputs() {
             let struct_name = format!("{base}{}", type_name(&input.name));
-            let ty = Ty::of(&input.tree, &|id| number_in(graph, id), &mut || struct_name.clone());
+            // An integer with a name is a size of the body.
+            let leaf = |id: &NodeId| match graph.node(*id).ok().and_then(fx_core::Node::ty) {
+                Some(Arg::Dim(size)) if size.as_symbol().is_some() => Ty::Dim,
+                _ => type_in(graph, id),
+            };
+            let ty = Ty::of(&input.tree, &leaf, &mut || struct_name.clone());
             let name = body.names.claim(variable(&input.name));
             bind_input(&input.tree, &ty, &name, true, &mut body.vars)?;
-            let is_used = input
-                .tree
-                .leaves()
-                .into_iter()
-                .any(|id| graph.node(*id).is_ok_and(|node| node.n_users() > 0));
+            let is_used = input.tree.leaves().into_iter().any(|id| is_used(graph, *id));
             if !is_used {
                 unused.push(name.clone());
             }
@@ -205,11 +206,12 @@ impl Generator {
         let ids = graph.ids();
         body.count_frames(&ids);
         body.nodes(&ids)?;
-        let is_value = |id: &NodeId| {
-            matches!(body.vars.get(id), Some(Var::Value(_) | Var::Dim(_) | Var::Tensors(_) | Var::Parts(_)))
+        let leaf = |id: &NodeId| match body.vars.get(id) {
+            Some(Var::Value(_) | Var::Dim(_) | Var::Tensors(_) | Var::Parts(_)) => Ty::Value,
+            _ => Ty::Tensor,
         };
         let result_name = format!("{base}Output");
-        let result = Ty::of(graph.output(), &is_value, &mut || result_name.clone());
+        let result = Ty::of(graph.output(), &leaf, &mut || result_name.clone());
         let output = graph.output().clone();
         body.tail(&output, &result)?;
         let (statements, fields) = (std::mem::take(&mut body.statements), std::mem::take(&mut body.fields));
@@ -420,6 +422,9 @@ fn bind_input(
                 if is_whole { Var::Borrowed(place.to_owned()) } else { Var::Place(place.to_owned()) },
             );
         }
+        (Arg::Leaf(id), Ty::Dim) => {
+            vars.insert(*id, Var::Dim(place.to_owned()));
+        }
         (Arg::Leaf(id), _) => {
             vars.insert(*id, Var::Value(place.to_owned()));
         }
@@ -613,8 +618,8 @@ impl Body<'_, '_> {
         }
         let structure = child.output().ok();
         let ty = match (&structure, self.graph.node(id)?.ty()) {
-            (Some(structure), _) => Ty::of(structure, &|_| false, &mut || "Struct".into()),
-            (None, Some(ty)) => Ty::of(ty, &|_| false, &mut || "Struct".into()),
+            (Some(structure), _) => Ty::of(structure, &|_| Ty::Tensor, &mut || "Struct".into()),
+            (None, Some(ty)) => Ty::of(ty, &|_| Ty::Tensor, &mut || "Struct".into()),
             (None, None) => Ty::Tensor,
         };
         let one_in = matches!(&child.inputs()[..], [input] if matches!(input.structure, Ok(Arg::Leaf(()))));

@@ -16,6 +16,8 @@ pub(super) enum Ty {
     /// An option that is absent.
     Absent,
     Int,
+    /// An integer that is a symbol.
+    Dim,
     Float,
     Bool,
     Str,
@@ -24,22 +26,16 @@ pub(super) enum Ty {
 }
 
 impl Ty {
-    /// Returns the type of a nested value whose leaves are tensors, but for those that `is_value`; `name`
-    /// names a struct.
-    pub(super) fn of<L>(
-        tree: &Arg<L>,
-        is_value: &dyn Fn(&L) -> bool,
-        name: &mut dyn FnMut() -> String,
-    ) -> Ty {
+    /// Returns the type of a nested value whose leaves have the type that `leaf` tells; `name` names a struct.
+    pub(super) fn of<L>(tree: &Arg<L>, leaf: &dyn Fn(&L) -> Ty, name: &mut dyn FnMut() -> String) -> Ty {
         match tree {
-            Arg::Leaf(leaf) if is_value(leaf) => Ty::Value,
-            Arg::Leaf(_) => Ty::Tensor,
+            Arg::Leaf(found) => leaf(found),
             Arg::Tuple(items) if (1..=8).contains(&items.len()) => {
-                Ty::Tuple(items.iter().map(|item| Ty::of(item, is_value, name)).collect())
+                Ty::Tuple(items.iter().map(|item| Ty::of(item, leaf, name)).collect())
             }
             Arg::List(items) if !items.is_empty() => {
-                let first = Ty::of(&items[0], is_value, name);
-                match items[1..].iter().all(|item| Ty::of(item, is_value, &mut || String::new()) == first) {
+                let first = Ty::of(&items[0], leaf, name);
+                match items[1..].iter().all(|item| Ty::of(item, leaf, &mut || String::new()) == first) {
                     true if !first.has_struct() => Ty::Array(Box::new(first), items.len()),
                     _ => Ty::Value,
                 }
@@ -48,9 +44,8 @@ impl Ty {
                 if !entries.is_empty() && entries.iter().all(|(key, _)| is_identifier(key)) =>
             {
                 let own = name();
-                let field = |(key, item): &(std::sync::Arc<str>, Arg<L>)| {
-                    (key.to_string(), Ty::of(item, is_value, name))
-                };
+                let field =
+                    |(key, item): &(std::sync::Arc<str>, Arg<L>)| (key.to_string(), Ty::of(item, leaf, name));
                 Ty::Struct(own, entries.iter().map(field).collect())
             }
             Arg::None => Ty::Absent,
@@ -92,6 +87,7 @@ impl Ty {
             Ty::Struct(name, _) => name.clone(),
             Ty::Absent => "Option<Tensor>".into(),
             Ty::Int => "i64".into(),
+            Ty::Dim => "Dim".into(),
             Ty::Float => "f64".into(),
             Ty::Bool => "bool".into(),
             Ty::Str => "String".into(),

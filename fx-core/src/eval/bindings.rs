@@ -70,6 +70,12 @@ impl Bindings {
             (Arg::Leaf(Type::Optional(inner)), value) => self.bind(inner, value),
             (Arg::Dim(dim), Arg::Int(n)) => self.bind_dim(dim, &Dim::new(*n)),
             (Arg::Dim(dim), Arg::Dim(size)) => self.bind_dim(dim, size),
+            (Arg::Dim(_), Arg::Leaf(tensor)) if tensor.shared_array().is_some() => {
+                bail!(Structure, "expected an integer, got {}", tensor.ty()?)
+            }
+            (Arg::Dim(_), Arg::Float(_) | Arg::Bool(_) | Arg::Str(_)) => {
+                bail!(Structure, "expected an integer, got {}", value.kind_name())
+            }
             (Arg::Tuple(a) | Arg::List(a), Arg::Tuple(b) | Arg::List(b)) => {
                 a.iter().zip(b.iter()).try_for_each(|(a, b)| self.bind(a, b))
             }

@@ -165,6 +165,13 @@ pub struct Param {
 }
 
 impl Param {
+    /// Returns whether it names axes, by its kind or by PyTorch's names for them.
+    pub fn names_axes(&self) -> bool {
+        let is_name =
+            |name: &str| name.starts_with("dim") || name.starts_with("axis") || name.ends_with("_dim");
+        self.kind == Kind::Axes || is_name(self.name)
+    }
+
     /// Returns the default, or none if there is none.
     pub(crate) fn default_arg<L>(&self) -> Arg<L> {
         self.default.map_or(Arg::None, Default::to_arg)

@@ -29,7 +29,7 @@ pub fn sample_inputs(gm: &GraphModule, seed: u64) -> Result<Vec<Value>> {
         let _ = super::SHAPE_PROP.apply(&mut typed);
         typed
     });
-    let sizes = sizes(typed.as_ref().map_or(graph, GraphModule::graph), &generator);
+    let sizes = accepted(gm, sizes(typed.as_ref().map_or(graph, GraphModule::graph), &generator));
     let sample = |ty: &TypeTree, name: &str| -> Result<Value> {
         match ty {
             Arg::Leaf(Type::Tensor(ty)) => {
@@ -58,22 +58,70 @@ pub fn sample_inputs(gm: &GraphModule, seed: u64) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Chooses the sizes of the symbols in the types of the inputs.
+/// How often sizes grow at the most, by a quarter.
+const MOST_ROUNDS: usize = 64;
+
+/// Returns the next size to try.
+fn grown(size: i64, symbol: &Symbol) -> i64 {
+    (size + (size / 4).max(1)).min(symbol.max().unwrap_or(i64::MAX))
+}
+
+/// Lets sizes grow until the rules of all operations accept them, such as that of the first ten rows of a tensor.
+/// Returns the first sizes if none are found.
+fn accepted(gm: &GraphModule, first: FxHashMap<Symbol, i64>) -> FxHashMap<Symbol, i64> {
+    let graph = gm.graph();
+    let types: Vec<TypeTree> = graph
+        .placeholders()
+        .into_iter()
+        .filter_map(|id| Some(graph.node(id).ok()?.ty().cloned().unwrap_or(Arg::Leaf(Type::Any))))
+        .collect();
+    let mut numbers: FxHashSet<Symbol> = FxHashSet::default();
+    types.iter().for_each(|ty| {
+        if let Arg::Dim(number) = ty {
+            numbers.extend(number.symbols());
+        }
+    });
+    let mut sizes = first.clone();
+    for _ in 0..MOST_ROUNDS {
+        let known = |symbol: &Symbol| sizes.get(symbol).map(|size| Dim::new(*size));
+        let types: Vec<TypeTree> = types.iter().map(|ty| crate::fresh::substitute(ty, &known)).collect();
+        if sizes.is_empty() || gm.specialize(&types).is_ok() {
+            return sizes;
+        }
+        let before = sizes.clone();
+        for (symbol, size) in &mut sizes {
+            if !numbers.contains(symbol) {
+                *size = grown(*size, symbol);
+            }
+        }
+        if sizes == before {
+            break;
+        }
+    }
+    first
+}
+
+/// Chooses the sizes of the symbols in the types of the inputs. An integer is as near to 0 as it may be.
 fn sizes(graph: &Graph, generator: &Generator) -> FxHashMap<Symbol, i64> {
-    /// How often sizes grow at the most, by a quarter.
-    const MOST_ROUNDS: usize = 64;
     let mut small: FxHashMap<Symbol, i64> = FxHashMap::default();
     let types = |ids: &mut dyn Iterator<Item = NodeId>, visit: &mut dyn FnMut(&Dim)| {
         ids.filter_map(|id| graph.node(id).ok()?.ty()).for_each(|ty| for_each_dim(ty, visit));
     };
-    let mut inputs = graph.inputs().iter().flat_map(|input| input.tree.leaves()).copied();
-    types(&mut inputs, &mut |dim| {
+    let inputs: Vec<NodeId> = graph.placeholders();
+    let is_number = |id: &NodeId| graph.node(*id).is_ok_and(|node| matches!(node.ty(), Some(Arg::Dim(_))));
+    let (numbers, tensors): (Vec<NodeId>, Vec<NodeId>) = inputs.into_iter().partition(is_number);
+    types(&mut tensors.into_iter(), &mut |dim| {
         for symbol in dim.symbols() {
             small.entry(symbol.clone()).or_insert_with(|| {
                 let low = symbol.min().max(2);
                 let high = symbol.max().unwrap_or(i64::MAX).min(low.saturating_add(3));
                 if high < low { high } else { low + generator.below((high - low + 1) as u64) as i64 }
             });
+        }
+    });
+    types(&mut numbers.into_iter(), &mut |number| {
+        for symbol in number.symbols() {
+            small.entry(symbol.clone()).or_insert_with(|| symbol.min().max(0).min(symbol.max().unwrap_or(0)));
         }
     });
     let mut follow: Vec<Dim> = Vec::new();
@@ -90,7 +138,7 @@ fn sizes(graph: &Graph, generator: &Generator) -> FxHashMap<Symbol, i64> {
         let Some(empty) = follow.iter().find(is_empty) else { return sizes };
         for symbol in empty.symbols() {
             if let Some(size) = sizes.get_mut(&symbol) {
-                *size = (*size + (*size / 4).max(1)).min(symbol.max().unwrap_or(i64::MAX));
+                *size = grown(*size, &symbol);
             }
         }
     }

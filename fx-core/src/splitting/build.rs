@@ -58,32 +58,6 @@ fn path_part(key: &str) -> String {
     key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
-/// Returns the structure of a value: a leaf for each tensor or number that differs between calls.
-fn structure(ty: Option<&TypeTree>) -> Result<Arg<()>> {
-    match ty {
-        None | Some(Arg::Dim(_)) => Ok(Arg::Leaf(())),
-        Some(ty) => ty.try_rewrite(&mut |arg| {
-            Ok(match arg {
-                Arg::Leaf(_) | Arg::Dim(_) => Some(Arg::Leaf(())),
-                _ => None,
-            })
-        }),
-    }
-}
-
-/// Returns the types of the leaves of a structure, in order.
-fn leaf_types(ty: Option<&TypeTree>) -> Vec<TypeTree> {
-    let mut found = Vec::new();
-    if let Some(ty) = ty {
-        ty.walk(&mut |arg| {
-            if matches!(arg, Arg::Leaf(_) | Arg::Dim(_)) {
-                found.push(arg.clone());
-            }
-        });
-    }
-    found
-}
-
 /// Adds an input for a value of this type; returns what it is in the graph.
 pub(crate) fn input_for(graph: &mut Graph, name: &str, ty: Option<&TypeTree>) -> Result<Arg> {
     let taken = |name: &str| graph.inputs().iter().any(|input| &*input.name == name);
@@ -93,9 +67,10 @@ pub(crate) fn input_for(graph: &mut Graph, name: &str, ty: Option<&TypeTree>) ->
         i += 1;
         free = format!("{name}_{i}");
     }
-    let tree = graph.structured_input(&free, &structure(ty)?)?;
-    for (id, ty) in tree.leaves().into_iter().zip(leaf_types(ty)) {
-        graph.meta_mut(*id)?.ty = ty.is_complete().then(|| Arc::new(ty));
+    let Some(ty) = ty else { return graph.structured_input(&free, &Arg::Leaf(())) };
+    let tree = graph.structured_input(&free, &ty.structure()?)?;
+    for (id, ty) in tree.leaves().into_iter().zip(ty.inputs()) {
+        graph.meta_mut(*id)?.ty = ty.is_complete().then(|| Arc::new(ty.clone()));
     }
     Ok(tree)
 }

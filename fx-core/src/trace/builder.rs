@@ -110,6 +110,21 @@ impl From<TensorType> for InputSpec {
         InputSpec(Ok(ty.into()))
     }
 }
+/// An integer, such as a position: the function's argument is a [`Dim`].
+impl From<Dim> for InputSpec {
+    fn from(size: Dim) -> Self {
+        InputSpec(match size.error() {
+            Some(error) => Err(error.clone()),
+            None => Ok(Arg::dim(size)),
+        })
+    }
+}
+/// An integer, such as a position: the function's argument is a [`Dim`].
+impl From<Symbol> for InputSpec {
+    fn from(symbol: Symbol) -> Self {
+        Dim::symbol(symbol).into()
+    }
+}
 /// The dtype and shape of an example.
 impl From<&Tensor> for InputSpec {
     fn from(example: &Tensor) -> Self {
@@ -410,15 +425,18 @@ impl Settings {
         let mut values = Vec::with_capacity(arguments.len());
         for (name, structure) in arguments {
             let ty = self.argument_type(&name, structure).map_err(|error| error.at(source.clone()))?;
-            let tree = state.graph.structured_input(&name, &ty.map(&mut |_| ()))?;
+            let tree = state.graph.structured_input(&name, &ty.structure()?)?;
             let example = examples.and_then(|examples| examples.get(values.len()));
             let mut samples = example.map(tensors_of).unwrap_or_default().into_iter();
-            let mut leaves = ty.leaves().into_iter();
-            values.push(tree.try_flat_map(&mut |node| {
-                let leaf = leaves.next().cloned().map(Arg::Leaf).filter(TypeTree::is_complete);
-                {
-                    let example = samples.next();
-                    state.proxy(&tracer, *node, leaf, example).map(Arg::Leaf)
+            let mut leaves = ty.inputs().into_iter();
+            values.push(tree.try_flat_map(&mut |node| match leaves.next() {
+                Some(Arg::Dim(size)) => {
+                    state.graph.meta_mut(*node)?.ty = Some(Arc::new(Arg::Dim(size.clone())));
+                    Ok(Arg::Dim(size.clone()))
+                }
+                leaf => {
+                    let leaf = leaf.cloned().filter(TypeTree::is_complete);
+                    state.proxy(&tracer, *node, leaf, samples.next()).map(Arg::Leaf)
                 }
             })?);
         }
@@ -514,14 +532,7 @@ impl Settings {
             .specs
             .iter()
             .filter_map(|(_, spec)| spec.0.as_ref().ok())
-            .flat_map(|ty| {
-                ty.leaves()
-                    .into_iter()
-                    .filter_map(Type::tensor)
-                    .flat_map(|ty| ty.shape.iter())
-                    .collect::<Vec<_>>()
-            })
-            .flat_map(Dim::symbols)
+            .flat_map(crate::fresh::symbols)
             .collect();
         for (name, min, max) in &self.dims {
             if !symbols.iter().any(|symbol| symbol.name() == name) {
@@ -574,12 +585,6 @@ impl Settings {
             let (_, min, max) = self.dims.iter().find(|(name, ..)| name == symbol.name())?;
             Some(Dim::symbol(symbol.ranged(*min, *max)))
         };
-        Ok(ty.map(&mut |leaf| match leaf {
-            Type::Tensor(ty) => Type::Tensor(TensorType {
-                dtype: ty.dtype,
-                shape: ty.shape.iter().map(|dim| dim.substitute(&range)).collect(),
-            }),
-            other => other.clone(),
-        }))
+        Ok(crate::fresh::substitute(&ty, &range))
     }
 }

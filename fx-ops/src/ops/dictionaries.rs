@@ -217,10 +217,11 @@ fn delete_in_place(args: &mut [Value]) -> Result<Value> {
 fn infer_delete(d: &TypeTree, key: &TypeTree) -> Result<TypeTree> {
     match types(d)? {
         Types::Known(entries) => match known_position(entries, key)? {
-            Some(at) => {
-                let rest = entries.iter().enumerate().filter(|(i, _)| Some(*i) != at);
+            Some(Some(at)) => {
+                let rest = entries.iter().enumerate().filter(|(i, _)| *i != at);
                 Ok(Arg::list(rest.map(|(_, entry)| entry.clone())))
             }
+            Some(None) => Err(unknown_type()),
             None => Ok(joined(entries)?.ok_or_else(unknown_type)?.list_of()),
         },
         Types::Each(_) => Ok(d.clone()),

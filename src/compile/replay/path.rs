@@ -566,7 +566,12 @@ impl<'a> Walk<'a> {
             let number = number.ok_or("a number of an operation is not known")?;
             match slot {
                 Slot::Size(size) => {
-                    if segment.value_of(size, &bound).map(Scalar::Int) != Some(number) {
+                    let fits = match (segment.value_of(size, &bound), number) {
+                        (Some(expected), number) => Scalar::Int(expected) == number,
+                        (None, Scalar::Int(number)) => segment.solve(size, number, &mut bound).is_some(),
+                        (None, _) => false,
+                    };
+                    if !fits {
                         return Err("a number of an operation follows from other sizes".to_owned());
                     }
                 }

@@ -1,6 +1,7 @@
 //! Tests of compiled functions: the worked programs, and single behaviours.
 
 mod behaviour;
+mod integers;
 mod narrow;
 mod programs;
 mod pure;

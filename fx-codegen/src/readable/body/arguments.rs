@@ -147,7 +147,7 @@ impl Body<'_, '_> {
     }
 
     /// Writes a size.
-    fn dim(&mut self, dim: &Dim) -> Result<String> {
+    pub(in super::super) fn dim(&mut self, dim: &Dim) -> Result<String> {
         for symbol in dim.symbols() {
             self.symbol(symbol.name())?;
         }
@@ -179,10 +179,38 @@ impl Body<'_, '_> {
         Ok(if dim.as_symbol().is_some() { format!("{}.clone()", written.text) } else { written.text })
     }
 
-    /// Makes a variable for a symbol, of a tensor that has it as a size.
+    /// Writes the size that is in a variable of any value.
+    pub(in super::super) fn size_of(&mut self, variable: &str) -> Expr {
+        self.fails = true;
+        Expr::Try(Box::new(Expr::Call(
+            "Dim::try_from".into(),
+            vec![Expr::Text(format!("{variable}.clone()"))],
+        )))
+    }
+
+    /// Makes a variable for a symbol, of a number that has it as its value or a tensor that has it as a size.
     fn symbol(&mut self, name: &str) -> Result<()> {
         if self.dims.contains_key(name) {
             return Ok(());
+        }
+        let is_it = |id: &NodeId| match self.ty(*id) {
+            Some(Arg::Dim(size)) => size.as_symbol().is_some_and(|symbol| symbol.name() == name),
+            _ => false,
+        };
+        let number = self.graph.ids().into_iter().filter(is_it);
+        match number.filter_map(|id| Some((id, self.vars.get(&id)?.clone()))).next() {
+            Some((_, Var::Dim(variable))) => {
+                self.dims.insert(name.to_owned(), variable);
+                return Ok(());
+            }
+            Some((id, Var::Value(number))) => {
+                let ident = self.names.claim(variable(name));
+                let expr = self.size_of(&number);
+                self.push(ident.clone(), None, expr, id);
+                self.dims.insert(name.to_owned(), ident);
+                return Ok(());
+            }
+            _ => {}
         }
         let axis = |id: NodeId| {
             self.ty(id)?

@@ -5,7 +5,7 @@ use fx_core::{Arg, Graph, NodeId, Op, Result, bail, err, ops};
 use super::super::layout::Expr;
 use super::super::structure::write;
 use super::super::types::Ty;
-use super::{Body, Var, number_in};
+use super::{Body, Var, is_used, type_in};
 
 /// What a sub-graph takes and gives besides the operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -158,8 +158,7 @@ impl Body<'_, '_> {
         let ty = format!("{}{ty}", if by_reference { "&" } else { "" });
         let mut first = String::new();
         for id in round {
-            let is_used = region.node(*id)?.n_users() > 0;
-            let name = if is_used { inner.name(*id)? } else { "_".to_owned() };
+            let name = if is_used(region, *id) { inner.name(*id)? } else { "_".to_owned() };
             first = format!("{name}, ");
             inner.vars.insert(*id, Var::Owned(name));
         }
@@ -201,7 +200,7 @@ impl Part {
             (Arg::List(items), Part::Body | Part::Round | Part::Task) => {
                 Ty::Array(Box::new(Ty::Tensor), items.len())
             }
-            (output, _) => Ty::of(output, &|id| number_in(region, id), &mut || String::new()),
+            (output, _) => Ty::of(output, &|id| type_in(region, id), &mut || String::new()),
         }
     }
 }

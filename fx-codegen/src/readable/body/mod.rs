@@ -16,7 +16,7 @@ use fx_core::{
 use super::layout::Expr;
 use super::names::{Names, comment, variable};
 use super::structure::{Fields, Generator, Member};
-use super::types::{float, int};
+use super::types::{Ty, float, int};
 
 /// What a node is in the body.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,7 +121,7 @@ impl Body<'_, '_> {
                 .filter(|x| !x.is_empty())
                 .unwrap_or(name),
         };
-        let unused = self.graph.node(id)?.n_users() == 0;
+        let unused = !is_used(self.graph, id);
         let name = variable(base);
         Ok(self.names.claim(if unused && !name.starts_with('_') { format!("_{name}") } else { name }))
     }
@@ -741,9 +741,29 @@ fn is_number(ty: Option<&TypeTree>) -> bool {
     )
 }
 
-/// Returns whether a node of a graph is a number of the host.
-pub(super) fn number_in(graph: &Graph, id: &NodeId) -> bool {
-    graph.node(*id).is_ok_and(|node| is_number(node.ty()))
+/// Returns whether a node uses the value of another one, also as a size.
+pub(super) fn is_used(graph: &Graph, id: NodeId) -> bool {
+    let Ok(node) = graph.node(id) else { return false };
+    let Some(Arg::Dim(size)) = node.ty().filter(|_| node.n_users() == 0) else { return node.n_users() > 0 };
+    let mut found = false;
+    for (_, node) in graph.nodes() {
+        for arg in node.args().iter().chain(node.kwargs().iter().map(|(_, arg)| arg)) {
+            arg.walk(&mut |arg| {
+                if let Arg::Dim(other) = arg {
+                    found |= other.symbols().iter().any(|symbol| size.symbols().contains(symbol));
+                }
+            });
+        }
+    }
+    found
+}
+
+/// Returns the type of a node of a graph: a tensor, or a number of the host.
+pub(super) fn type_in(graph: &Graph, id: &NodeId) -> Ty {
+    match graph.node(*id).ok().and_then(fx_core::Node::ty) {
+        ty if is_number(ty) => Ty::Value,
+        _ => Ty::Tensor,
+    }
 }
 
 /// Returns how many tensors a tuple type has, if it has only tensors.

@@ -77,6 +77,13 @@ impl Body<'_, '_> {
                 Expr::Struct(name.clone(), parts)
             }
             (Ty::Absent, _) => Expr::text("None"),
+            (Ty::Dim, Arg::Leaf(id)) => match self.var(*id)?.clone() {
+                Var::Dim(name) => Expr::Text(format!("{name}.clone()")),
+                Var::Value(name) => self.size_of(&name),
+                _ => self.value(arg)?,
+            },
+            (Ty::Dim, Arg::Dim(size)) => Expr::Text(self.dim(size)?),
+            (Ty::Dim, Arg::Int(x)) => Expr::Text(format!("Dim::new({})", int(*x))),
             (Ty::Int, Arg::Int(x)) => Expr::Text(int(*x)),
             (Ty::Float, Arg::Float(x)) => Expr::Text(float(*x)),
             (Ty::Bool, Arg::Bool(x)) => Expr::text(x.to_string()),

@@ -64,9 +64,44 @@ pub(super) enum Form {
     Winograd(usize),
 }
 
+/// What an argument of a program is.
+#[derive(Clone, Debug)]
+pub(super) enum Input {
+    Tensor(TensorType),
+    /// An integer: a symbol, or the one value that the program is for.
+    Integer(Dim),
+}
+
+impl Input {
+    /// Returns the tensor type, if it is a tensor.
+    pub(super) fn tensor(&self) -> Option<&TensorType> {
+        match self {
+            Input::Tensor(ty) => Some(ty),
+            Input::Integer(_) => None,
+        }
+    }
+
+    /// Returns the symbols that it tells.
+    pub(super) fn symbols(&self) -> Vec<Symbol> {
+        match self {
+            Input::Tensor(ty) => ty.shape.iter().flat_map(Dim::symbols).collect(),
+            Input::Integer(number) => number.symbols(),
+        }
+    }
+}
+
+impl std::fmt::Display for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Input::Tensor(ty) => write!(f, "{ty}"),
+            Input::Integer(number) => write!(f, "{number}"),
+        }
+    }
+}
+
 /// A program as steps.
 pub(super) struct Lowered {
-    pub(super) inputs: Vec<(String, TensorType)>,
+    pub(super) inputs: Vec<(String, Input)>,
     pub(super) weights: Vec<Weight>,
     pub(super) buffers: Vec<Buffer>,
     pub(super) steps: Vec<Step>,
@@ -128,15 +163,27 @@ pub(super) fn lower(gm: &GraphModule, options: &Options) -> Result<Lowered> {
         match node.ty() {
             Some(Arg::Leaf(Type::Tensor(ty))) => {
                 values.push(Arg::Leaf(View::whole(Home::Input(inputs.len()), ty.dtype, &ty.shape)));
-                lowering.symbols.extend(ty.shape.iter().flat_map(Dim::symbols));
-                inputs.push((node.name().to_owned(), ty.clone()));
+                inputs.push((node.name().to_owned(), Input::Tensor(ty.clone())));
+            }
+            Some(Arg::Dim(number)) if number.as_symbol().is_some() => {
+                values.push(Arg::dim(number.clone()));
+                inputs.push((node.name().to_owned(), Input::Integer(number.clone())));
+            }
+            Some(Arg::Int(number)) => {
+                values.push(Arg::Int(*number));
+                inputs.push((node.name().to_owned(), Input::Integer(Dim::new(*number))));
             }
             ty => {
                 let ty = ty.map_or("an unknown type".to_owned(), ToString::to_string);
-                bail!(Unresolved, "the input %{} is {ty}; expected a tensor", node.name())
+                bail!(
+                    Unresolved,
+                    "the input %{} is {ty}; expected a tensor or an integer symbol",
+                    node.name()
+                )
             }
         }
     }
+    lowering.symbols = inputs.iter().flat_map(|(_, input)| input.symbols()).collect();
     let output = lowering.graph(graph, values)?;
     let output = lowering.as_tensors(&output)?;
     let output = output.try_flat_map(&mut |view| lowering.result(view).map(Arg::Leaf))?;

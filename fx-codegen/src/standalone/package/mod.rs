@@ -6,7 +6,7 @@ mod texts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use fx_core::{Arg, Dim, GraphModule, Result, Symbol, Tensor, bail, err};
+use fx_core::{Arg, GraphModule, Result, Symbol, Tensor, bail, err};
 
 use super::lower::{self, Lowered, is_half};
 use super::memory::{self, Memory};
@@ -145,6 +145,12 @@ fn size_range(symbol: &Symbol) -> (i64, i64) {
     (symbol.min().max(0), symbol.max().map_or(most, |max| max.min(most)))
 }
 
+/// Returns the range of an integer input.
+fn number_range(symbol: &Symbol) -> (i64, i64) {
+    let most = i64::from(i32::MAX);
+    (symbol.min().max(-most), symbol.max().map_or(most, |max| max.min(most)))
+}
+
 /// An output: its field, and where it is.
 struct Output {
     name: String,
@@ -201,7 +207,7 @@ impl<'a> Writer<'a> {
             lowered.weights.iter().map(|weight| taken.claim(names::variable(&weight.path))).collect();
         let mut taken = Names::default();
         let mut symbols: Vec<(Symbol, String)> = Vec::new();
-        for symbol in lowered.inputs.iter().flat_map(|(_, ty)| ty.shape.iter()).flat_map(Dim::symbols) {
+        for symbol in lowered.inputs.iter().flat_map(|(_, input)| input.symbols()) {
             if !symbols.iter().any(|(known, _)| *known == symbol) {
                 let name = taken.claim(names::variable(symbol.name()));
                 symbols.push((symbol, name));
@@ -230,7 +236,7 @@ impl<'a> Writer<'a> {
 
     /// Returns whether some value is kept in 16 bits.
     fn has_halves(&self) -> bool {
-        let inputs = self.lowered.inputs.iter().map(|(_, ty)| ty.dtype);
+        let inputs = self.lowered.inputs.iter().filter_map(|(_, input)| Some(input.tensor()?.dtype));
         let weights = self.lowered.weights.iter().filter_map(|weight| weight.tensor.dtype().ok());
         inputs.chain(weights).chain(self.lowered.buffers.iter().map(|buffer| buffer.dtype)).any(is_half)
     }

@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use fx_core::{Arg, DType, Result, TensorType, bail, err};
 
-use super::{ALLOW, Output, Writer, size_range};
+use super::{ALLOW, Output, Writer, number_range, size_range};
 use crate::readable::names;
-use crate::standalone::lower::{self, Form, PackedWeight};
+use crate::standalone::lower::{self, Form, Input, PackedWeight};
 use crate::standalone::render::{Renderer, called_modules, length, place_name, signed, size, zero};
 use crate::standalone::step::Length;
 use crate::standalone::value::{Home, View, count};
@@ -123,10 +123,10 @@ impl Writer<'_> {
             let _ = writeln!(text, "    {}: {ty},", place_name(i));
         }
         text.push_str("}\n\nstruct Inputs<'a> {\n");
-        for (name, (_, ty)) in self.inputs.iter().zip(&lowered.inputs) {
+        for (name, ty) in self.tensors() {
             let _ = writeln!(text, "    {name}: &'a [{}],", ty.dtype);
         }
-        if self.inputs.is_empty() {
+        if self.tensors().next().is_none() {
             text.push_str("    nothing: core::marker::PhantomData<&'a ()>,\n");
         }
         text.push_str("}\n");
@@ -336,11 +336,23 @@ impl Writer<'_> {
         Ok((data, offsets))
     }
 
+    /// Returns the inputs that are tensors, by name.
+    fn tensors(&self) -> impl Iterator<Item = (&String, &TensorType)> {
+        self.inputs
+            .iter()
+            .zip(&self.lowered.inputs)
+            .filter_map(|(name, (_, input))| Some((name, input.tensor()?)))
+    }
+
     fn forward(&self, text: &mut String, body: &[String]) -> Result<()> {
         let lowered = self.lowered;
         text.push_str("    /// Runs the model.\n    ///\n");
-        for (name, (_, ty)) in self.inputs.iter().zip(&lowered.inputs) {
-            let _ = writeln!(text, "    /// - `{name}`: `{}`", names::comment(&ty.to_string()));
+        for (name, (_, input)) in self.inputs.iter().zip(&lowered.inputs) {
+            let ty = names::comment(&input.to_string());
+            let _ = match input {
+                Input::Tensor(_) => writeln!(text, "    /// - `{name}`: `{ty}`"),
+                Input::Integer(_) => writeln!(text, "    /// - `{name}`: the integer `{ty}`"),
+            };
         }
         let result: Vec<String> =
             self.outputs.iter().map(|output| names::comment(&output.view.ty().to_string())).collect();
@@ -354,7 +366,10 @@ impl Writer<'_> {
             .inputs
             .iter()
             .zip(&lowered.inputs)
-            .map(|(name, (_, ty))| format!("{name}: {}", Self::tensor_type(ty, "'_")))
+            .map(|(name, (_, input))| match input {
+                Input::Tensor(ty) => format!("{name}: {}", Self::tensor_type(ty, "'_")),
+                Input::Integer(_) => format!("{name}: i64"),
+            })
             .collect();
         let params = if params.is_empty() { String::new() } else { format!(", {}", params.join(", ")) };
         let _ = writeln!(
@@ -363,7 +378,7 @@ impl Writer<'_> {
             self.result_type("'_")
         );
         self.checks(text)?;
-        let fields: Vec<String> = self.inputs.iter().map(|name| format!("{name}: {name}.data")).collect();
+        let fields: Vec<String> = self.tensors().map(|(name, _)| format!("{name}: {name}.data")).collect();
         let fields = if fields.is_empty() {
             "nothing: core::marker::PhantomData".to_owned()
         } else {
@@ -426,9 +441,24 @@ impl Writer<'_> {
 
     /// Writes what checks the inputs and finds out their sizes.
     fn checks(&self, text: &mut String) -> Result<()> {
-        let inputs = || self.inputs.iter().zip(&self.lowered.inputs);
         // First what is computed with later: no size overflows an expression of sizes.
-        for (name, (_, ty)) in inputs() {
+        for (name, (_, input)) in self.inputs.iter().zip(&self.lowered.inputs) {
+            let Input::Integer(number) = input else { continue };
+            let (least, greatest) = match (number.as_symbol(), number.known()) {
+                (Some(symbol), _) => number_range(symbol),
+                (None, Some(number)) => (number, number),
+                (None, None) => continue,
+            };
+            let why = match least == greatest {
+                true => format!("{name} is not {least}"),
+                false => format!("{name} is not from {least} to {greatest}"),
+            };
+            let _ = writeln!(
+                text,
+                "        if !({least}..={greatest}).contains(&{name}) {{\n            return Err(Error::Sizes({why:?}));\n        }}"
+            );
+        }
+        for (name, ty) in self.tensors() {
             for (axis, symbol) in ty.shape.iter().map(|dim| dim.as_symbol()).enumerate() {
                 if let Some(symbol) = symbol {
                     let (least, greatest) = size_range(symbol);
@@ -447,9 +477,13 @@ impl Writer<'_> {
                     let _ = writeln!(text, "            {field}: 0,");
                     continue;
                 }
-                let found = inputs().find_map(|(name, (_, ty))| {
-                    let axis = ty.shape.iter().position(|dim| dim.as_symbol() == Some(symbol))?;
-                    Some(format!("{name}.shape[{axis}] as i64"))
+                let all = || self.inputs.iter().zip(&self.lowered.inputs);
+                let found = all().find_map(|(name, (_, input))| match input {
+                    Input::Tensor(ty) => {
+                        let axis = ty.shape.iter().position(|dim| dim.as_symbol() == Some(symbol))?;
+                        Some(format!("{name}.shape[{axis}] as i64"))
+                    }
+                    Input::Integer(number) => (number.as_symbol() == Some(symbol)).then(|| name.clone()),
                 });
                 let found = found.ok_or_else(|| {
                     err!(Unresolved, "no axis of an input has the size {}", symbol.name())
@@ -459,7 +493,7 @@ impl Writer<'_> {
             }
             text.push_str("        };\n");
         }
-        for (name, (_, ty)) in inputs() {
+        for (name, ty) in self.tensors() {
             for (axis, dim) in ty.shape.iter().enumerate() {
                 let _ = writeln!(
                     text,

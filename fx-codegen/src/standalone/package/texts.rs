@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use fx_core::{DType, Dim, Result, Symbol};
 
-use super::{MARK, Writer, size_range};
+use super::{MARK, Writer, number_range, size_range};
 use crate::readable::names;
-use crate::standalone::lower::is_half;
+use crate::standalone::lower::{Input, is_half};
 
 impl Writer<'_> {
     pub(super) fn manifest(&self) -> String {
@@ -46,7 +46,15 @@ impl Writer<'_> {
     fn read_inputs(&self, indent: &str) -> (String, String) {
         let mut text = String::new();
         let mut args = Vec::new();
-        for (i, (_, ty)) in self.lowered.inputs.iter().enumerate() {
+        for (i, (_, input)) in self.lowered.inputs.iter().enumerate() {
+            let Some(ty) = input.tensor() else {
+                let _ = writeln!(
+                    text,
+                    "{indent}let (_, data_{i}) = file.tensor::<i64>(&format!(\"{{set}}.in{i}\"))?;"
+                );
+                args.push(format!("data_{i}[0]"));
+                continue;
+            };
             let _ = writeln!(
                 text,
                 "{indent}let (shape_{i}, data_{i}) = file.tensor::<{}>(&format!(\"{{set}}.in{i}\"))?;",
@@ -166,8 +174,12 @@ impl Writer<'_> {
             self.name
         );
         text.push_str("| input | type |\n|---|---|\n");
-        for (name, (_, ty)) in self.inputs.iter().zip(&self.lowered.inputs) {
-            let _ = writeln!(text, "| `{name}` | `{}` |", names::comment(&ty.to_string()));
+        for (name, (_, input)) in self.inputs.iter().zip(&self.lowered.inputs) {
+            let ty = names::comment(&input.to_string());
+            let _ = match input {
+                Input::Tensor(_) => writeln!(text, "| `{name}` | `{ty}` |"),
+                Input::Integer(_) => writeln!(text, "| `{name}` | the integer `{ty}` |"),
+            };
         }
         text.push_str("\n| output | type |\n|---|---|\n");
         for output in &self.outputs {
@@ -178,15 +190,23 @@ impl Writer<'_> {
             self.outputs.iter().flat_map(|output| &output.view.shape).flat_map(Dim::symbols).collect();
         for (symbol, name) in &self.symbols {
             if !self.lowered.locals.contains(symbol) {
-                let (least, most) = size_range(symbol);
+                let is_it = |(_, input): &(String, Input)| match input {
+                    Input::Integer(number) => number.as_symbol() == Some(symbol),
+                    Input::Tensor(_) => false,
+                };
+                let is_number = self.lowered.inputs.iter().any(is_it);
+                let (least, most) = if is_number { number_range(symbol) } else { size_range(symbol) };
                 let _ = writeln!(text, "\n`{name}` is from {least} to {most}.");
             } else if returned.contains(symbol) {
                 let _ = writeln!(text, "\n`{name}` depends on the data.");
             }
         }
         let make = if self.options.baked { "Model::new()" } else { "Model::load(\"model.safetensors\")?" };
-        let args: Vec<String> =
-            self.inputs.iter().map(|name| format!("Tensor::new(sizes, &{name})")).collect();
+        let args = self.inputs.iter().zip(&self.lowered.inputs).map(|(name, (_, input))| match input {
+            Input::Tensor(_) => format!("Tensor::new(sizes, &{name})"),
+            Input::Integer(_) => name.clone(),
+        });
+        let args: Vec<String> = args.collect();
         let _ = write!(
             text,
             "\n## Use\n\n```rust,ignore\nuse {krate}::{{Model, Tensor}};\n\nlet mut model = {make};\nlet result = model.forward({})?;\n```\n\nA `Tensor` has the fields `shape` and `data`. ",
