@@ -11,6 +11,7 @@ pub mod logging;
 )]
 pub mod math;
 pub mod math_source;
+pub mod philox;
 pub mod resampling;
 #[allow(clippy::eq_op, clippy::needless_range_loop, reason = "loops that compilers vectorise")]
 pub mod row;

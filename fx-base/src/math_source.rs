@@ -1,4 +1,4 @@
-//! The texts of [`math`](crate::math), [`row`](crate::row), [`select`](crate::select),
+//! The texts of [`math`](crate::math), [`row`](crate::row), [`select`](crate::select), [`philox`](crate::philox),
 //! [`resampling`](crate::resampling) and [`sampling`](crate::sampling), which code generation pastes into modules
 //! of their own.
 
@@ -24,6 +24,9 @@ pub const RESAMPLING: &str = include_str!("resampling.rs");
 
 /// The source of [`select`](crate::select); it stands alone.
 pub const SELECT: &str = include_str!("select.rs");
+
+/// The source of [`philox`](crate::philox); it stands alone in a module beside `math`.
+pub const PHILOX: &str = include_str!("philox.rs");
 
 /// The source of [`sampling`](crate::sampling); it stands alone in a module beside `math` and `resampling`.
 pub const SAMPLING: &str = include_str!("sampling.rs");

@@ -11,7 +11,10 @@ pub use fx_codegen::standalone::{Options, Package};
 use fx_ops::engine::prepare_except;
 
 use crate::weights::Weights;
-use crate::{Arg, GraphModule, Op, Passes, Result, Tensor, Type, TypeTree, Value, bail, pass};
+use crate::{
+    Arg, Generator, GraphModule, Op, Passes, Result, Tensor, Type, TypeTree, Value, bail, pass,
+    with_generator,
+};
 
 /// Writes a graph module as a crate. It must not call modules, and its nodes must have types: `to_crate` sees to
 /// both.
@@ -191,7 +194,11 @@ impl ToCrate for GraphModule {
             }
             let outputs = match outputs {
                 Some(outputs) => outputs,
-                None => crate::check::tensors(&self.clone().evaluate(&args)?),
+                // A new model has this seed.
+                None => {
+                    let result = with_generator(&Generator::seeded(0), || self.clone().evaluate(&args))?;
+                    crate::check::tensors(&result)
+                }
             };
             code = code.recorded(inputs, outputs);
         }

@@ -154,3 +154,17 @@ pub(super) enum Step {
     /// Fails if a size is negative.
     Require(Dim),
 }
+
+impl Step {
+    /// Returns whether it draws random numbers.
+    pub(super) fn draws(&self) -> bool {
+        let any = |steps: &[Step]| steps.iter().any(Step::draws);
+        match self {
+            Step::Call(call) => call.function.starts_with("random::"),
+            Step::Branch { then, otherwise, .. } => any(then) || any(otherwise),
+            Step::While { before, body, .. } => any(before) || any(body),
+            Step::For { body, .. } => any(body),
+            _ => false,
+        }
+    }
+}

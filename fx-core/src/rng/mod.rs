@@ -2,12 +2,11 @@
 //!
 //! Invariant: number `i` of a [`Block`] depends only on the seed, the block's first counter and `i`, so that
 //! filling a buffer gives the same bits for any number of threads and any chunking. Blocks of one
-//! generator never overlap. (f64 normals take std's logarithm and sine, all else is exact or [`crate::math`].)
+//! generator never overlap.
 
 mod mt19937;
 
 use std::cell::RefCell;
-use std::f64::consts::TAU;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +14,9 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use mt19937::Mt19937;
 
-use crate::math;
+pub use fx_base::philox::{Block, philox4x32_10};
+
+use fx_base::philox;
 
 /// A source of random numbers: a seed and the number of counters handed out so far.
 ///
@@ -32,13 +33,6 @@ struct State {
     forks: AtomicU64,
     /// The generator whose numbers PyTorch's would be, instead of Philox.
     pytorch: Option<Mutex<Mt19937>>,
-}
-
-/// A range of counters that belongs to its holder alone, and the numbers that they stand for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Block {
-    key: [u32; 2],
-    start: u64,
 }
 
 /// Seeds the default generator of the process; the counters begin again.
@@ -148,9 +142,8 @@ impl Generator {
     pub fn reserve(&self, n: usize) -> Block {
         crate::lazy::before_random();
         let seed = self.state.seed.load(Ordering::Relaxed);
-        let counters = n.div_ceil(2) as u64;
-        let start = self.state.offset.fetch_add(counters, Ordering::Relaxed);
-        Block { key: [seed as u32, (seed >> 32) as u32], start }
+        let start = self.state.offset.fetch_add(Block::counters(n), Ordering::Relaxed);
+        Block::new(seed, start)
     }
 
     /// Returns 64 random bits.
@@ -204,9 +197,9 @@ impl Generator {
         let block = self.reserve(n);
         // Small numbers make the swaps, which miss the cache, cheaper.
         if let Ok(n) = u32::try_from(n) {
-            return block.permuted((0..n).collect()).into_iter().map(i64::from).collect();
+            return permuted(&block, (0..n).collect()).into_iter().map(i64::from).collect();
         }
-        block.permuted((0..n as i64).collect())
+        permuted(&block, (0..n as i64).collect())
     }
 
     /// Fills `out` with 64-bit words.
@@ -238,7 +231,7 @@ impl Generator {
         if let Some(mut state) = self.mt19937() {
             return state.fill_normal(out, |state| state.uniform_f32().into(), |x| x as f32);
         }
-        self.fill(out, Block::fill_normal_f32);
+        self.fill(out, fill_normal_f32);
     }
 
     /// Fills `out` with numbers of the standard normal distribution.
@@ -338,156 +331,35 @@ impl fmt::Debug for Generator {
     }
 }
 
-macro_rules! fills {
-    ($($(#[$doc:meta])* $fill:ident($($arg:ident: $arg_ty:ty)?) = $one:ident as $ty:ty;)*) => {
-        $($(#[$doc])*
-        pub fn $fill(&self, $($arg: $arg_ty,)? first: usize, out: &mut [$ty]) {
-            for (i, slot) in out.iter_mut().enumerate() {
-                *slot = self.$one(first + i $(, $arg)?) as $ty;
-            }
-        })*
-    };
-}
-
-impl Block {
-    /// Returns word `i` of 32 bits.
-    pub fn bits32(&self, i: usize) -> u32 {
-        self.words(i / 4)[i % 4]
-    }
-
-    /// Returns word `i` of 64 bits.
-    pub fn bits64(&self, i: usize) -> u64 {
-        let words = self.words(i / 2);
-        let at = i % 2 * 2;
-        u64::from(words[at]) | u64::from(words[at + 1]) << 32
-    }
-
-    /// Returns number `i` in [0, 1), a multiple of 2^-24.
-    pub fn uniform_f32(&self, i: usize) -> f32 {
-        uniform_f32(self.bits32(i))
-    }
-
-    /// Returns number `i` in [0, 1), a multiple of 2^-53.
-    pub fn uniform_f64(&self, i: usize) -> f64 {
-        uniform_f64(self.bits64(i))
-    }
-
-    /// Returns number `i` of the standard normal distribution.
-    pub fn normal_f32(&self, i: usize) -> f32 {
-        let words = self.words(i / 4);
-        let pair = i % 4 / 2 * 2;
-        normal_pair_f32(words[pair], words[pair + 1])[i % 2]
-    }
-
-    /// Returns number `i` of the standard normal distribution.
-    pub fn normal_f64(&self, i: usize) -> f64 {
-        let radius = (-2.0 * (1.0 - uniform_f64(self.bits64(i & !1))).ln()).sqrt();
-        let (sin, cos) = (TAU * uniform_f64(self.bits64(i | 1))).sin_cos();
-        radius * if i & 1 == 0 { cos } else { sin }
-    }
-
-    /// Returns integer `i` in `0..n`; 0 if `n` is 0.
-    pub fn below(&self, i: usize, n: u64) -> u64 {
-        ((u128::from(self.bits64(i)) * u128::from(n)) >> 64) as u64
-    }
-
-    /// Fills `out` with the numbers from `first`.
-    pub fn fill_uniform_f32(&self, first: usize, out: &mut [f32]) {
-        self.fill_words(first, out, |words| words.map(uniform_f32));
-    }
-
-    /// Fills `out` with the numbers from `first`.
-    pub fn fill_normal_f32(&self, first: usize, out: &mut [f32]) {
-        const AT_ONCE: usize = 128;
-        let head = (first.next_multiple_of(4) - first).min(out.len());
-        let (head, body) = out.split_at_mut(head);
-        head.iter_mut().enumerate().for_each(|(i, x)| *x = self.normal_f32(first + i));
-        let counter = first.div_ceil(4);
-        for (i, chunk) in body.chunks_mut(4 * AT_ONCE).enumerate() {
-            let mut words = [[0; 2]; 2 * AT_ONCE];
-            for (k, pairs) in
-                words.as_chunks_mut::<2>().0.iter_mut().take(chunk.len().div_ceil(4)).enumerate()
-            {
-                let [a, b, c, d] = self.words(counter + i * AT_ONCE + k);
-                *pairs = [[a, b], [c, d]];
-            }
-            fx_simd::call::<normal_pairs, _>((&words, chunk));
+/// Fills `out` with the numbers from `first` of the standard normal distribution.
+fn fill_normal_f32(block: &Block, first: usize, out: &mut [f32]) {
+    const AT_ONCE: usize = 128;
+    let head = (first.next_multiple_of(4) - first).min(out.len());
+    let (head, body) = out.split_at_mut(head);
+    head.iter_mut().enumerate().for_each(|(i, x)| *x = block.normal_f32(first + i));
+    let counter = first.div_ceil(4);
+    for (i, chunk) in body.chunks_mut(4 * AT_ONCE).enumerate() {
+        let mut words = [[0; 2]; 2 * AT_ONCE];
+        for (k, pairs) in words.as_chunks_mut::<2>().0.iter_mut().take(chunk.len().div_ceil(4)).enumerate() {
+            let [a, b, c, d] = block.words(counter + i * AT_ONCE + k);
+            *pairs = [[a, b], [c, d]];
         }
-    }
-
-    /// Fills `out` with the integers in `0..n` from `first`.
-    pub fn fill_below(&self, n: u64, first: usize, out: &mut [i64]) {
-        let below = |bits: u64| ((u128::from(bits) * u128::from(n)) >> 64) as i64;
-        let head = (first % 2).min(out.len());
-        let (head, body) = out.split_at_mut(head);
-        head.iter_mut().for_each(|x| *x = self.below(first, n) as i64);
-        let counter = first.div_ceil(2);
-        for (i, pair) in body.chunks_mut(2).enumerate() {
-            let [a, b, c, d] = self.words(counter + i).map(u64::from);
-            let numbers = [below(a | b << 32), below(c | d << 32)];
-            pair.iter_mut().zip(numbers).for_each(|(x, number)| *x = number);
-        }
-    }
-
-    /// Returns items in random order.
-    fn permuted<T>(&self, mut items: Vec<T>) -> Vec<T> {
-        const AT_ONCE: usize = 512;
-        let mut bits = [0; AT_ONCE];
-        for start in (0..items.len()).step_by(AT_ONCE).rev() {
-            let end = items.len().min(start + AT_ONCE);
-            fx_simd::call::<word_pairs, _>((self, start / 2, &mut bits));
-            for i in (start.max(1)..end).rev() {
-                let below = (u128::from(bits[i - start]) * (i as u128 + 1)) >> 64;
-                items.swap(i, below as usize);
-            }
-        }
-        items
-    }
-
-    fills! {
-        /// Fills `out` with the words from `first`.
-        fill_bits() = bits64 as u64;
-        /// Fills `out` with the numbers from `first`.
-        fill_uniform_f64() = uniform_f64 as f64;
-        /// Fills `out` with the numbers from `first`.
-        fill_normal_f64() = normal_f64 as f64;
-    }
-
-    /// Fills `out` four numbers a counter; the numbers before the first whole counter are computed singly.
-    fn fill_words(&self, first: usize, out: &mut [f32], numbers: impl Fn([u32; 4]) -> [f32; 4]) {
-        let head = (first.next_multiple_of(4) - first).min(out.len());
-        let (head, body) = out.split_at_mut(head);
-        for (i, slot) in head.iter_mut().enumerate() {
-            *slot = numbers(self.words((first + i) / 4))[(first + i) % 4];
-        }
-        let counter = first.div_ceil(4);
-        for (i, chunk) in body.chunks_mut(4).enumerate() {
-            chunk.copy_from_slice(&numbers(self.words(counter + i))[..chunk.len()]);
-        }
-    }
-
-    #[inline(always)]
-    fn words(&self, counter: usize) -> [u32; 4] {
-        let counter = self.start.wrapping_add(counter as u64);
-        philox4x32_10([counter as u32, (counter >> 32) as u32, 0, 0], self.key)
+        fx_simd::call::<normal_pairs, _>((&words, chunk));
     }
 }
 
-#[inline(always)]
-fn uniform_f32(bits: u32) -> f32 {
-    (bits >> 8) as f32 * (1.0 / 16_777_216.0)
-}
-
-fn uniform_f64(bits: u64) -> f64 {
-    (bits >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
-}
-
-/// The transform of G. Box and M. Muller (A note on the generation of random normal deviates, 1958) of two words.
-#[inline(always)]
-fn normal_pair_f32(a: u32, b: u32) -> [f32; 2] {
-    let radius = math::sqrt(-2.0 * math::log(1.0 - uniform_f32(a)));
-    let angle = TAU as f32 * uniform_f32(b);
-    [radius * math::cos(angle), radius * math::sin(angle)]
+/// Returns items in random order.
+fn permuted<T>(block: &Block, mut items: Vec<T>) -> Vec<T> {
+    const AT_ONCE: usize = 512;
+    let mut bits = [0; AT_ONCE];
+    for start in (0..items.len()).step_by(AT_ONCE).rev() {
+        let end = items.len().min(start + AT_ONCE);
+        fx_simd::call::<word_pairs, _>((block, start / 2, &mut bits));
+        for i in (start.max(1)..end).rev() {
+            items.swap(i, philox::below(bits[i - start], i as u64 + 1) as usize);
+        }
+    }
+    items
 }
 
 fx_simd::wide! {
@@ -495,10 +367,10 @@ fx_simd::wide! {
 fn normal_pairs[]((words, out): (&[[u32; 2]], &mut [f32])) {
     let (pairs, rest) = out.as_chunks_mut::<2>();
     for (out, &[a, b]) in pairs.iter_mut().zip(words) {
-        *out = normal_pair_f32(a, b);
+        *out = philox::normal_pair_f32(a, b);
     }
     for (out, &[a, b]) in rest.iter_mut().zip(&words[pairs.len()..]) {
-        *out = normal_pair_f32(a, b)[0];
+        *out = philox::normal_pair_f32(a, b)[0];
     }
 }
 }
@@ -511,21 +383,4 @@ fx_simd::wide! {
             *pair = [a | b << 32, c | d << 32];
         }
     }
-}
-
-/// The Philox4x32 bijection with ten rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
-#[inline(always)]
-pub fn philox4x32_10(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
-    for _ in 0..10 {
-        let a = u64::from(counter[0]) * 0xd251_1f53;
-        let b = u64::from(counter[2]) * 0xcd9e_8d57;
-        counter = [
-            (b >> 32) as u32 ^ counter[1] ^ key[0],
-            b as u32,
-            (a >> 32) as u32 ^ counter[3] ^ key[1],
-            a as u32,
-        ];
-        key = [key[0].wrapping_add(0x9e37_79b9), key[1].wrapping_add(0xbb67_ae85)];
-    }
-    counter
 }

@@ -5,6 +5,7 @@
 //! the models of the examples.
 
 mod archives;
+mod draws;
 mod loops;
 mod random;
 mod rows;

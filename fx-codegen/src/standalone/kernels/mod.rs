@@ -30,6 +30,7 @@ pub mod lookup;
 pub mod pack;
 pub mod pool;
 pub mod product;
+pub mod random;
 pub mod recurrent;
 pub mod reduce;
 pub mod resize;
@@ -45,5 +46,5 @@ mod walk;
 mod window;
 pub mod winograd;
 
-use fx_core::portable::{resampling, sampling, select};
+use fx_core::portable::{philox, resampling, sampling, select};
 use fx_core::{math, row};

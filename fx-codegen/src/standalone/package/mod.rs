@@ -10,7 +10,7 @@ use fx_core::{Arg, GraphModule, Result, Symbol, Tensor, bail, err};
 
 use super::lower::{self, Lowered, is_half};
 use super::memory::{self, Memory};
-use super::step::Length;
+use super::step::{Length, Step};
 use super::value::{Value, View};
 use super::{Options, Package, gufunc, rowwise, safetensors};
 use crate::readable::names::{self, Names};
@@ -39,8 +39,10 @@ const KERNELS: &[(&str, &str, &[&str])] = &[
     ("linalg", include_str!("../kernels/linalg.rs"), &[]),
     ("lookup", include_str!("../kernels/lookup.rs"), &[]),
     ("pack", include_str!("../kernels/pack.rs"), &["gemm", "simd"]),
+    ("philox", fx_core::math_source::PHILOX, &[]),
     ("pool", include_str!("../kernels/pool.rs"), &["row", "simd", "threads", "window"]),
     ("product", include_str!("../kernels/product.rs"), &["gemm"]),
+    ("random", include_str!("../kernels/random.rs"), &["philox"]),
     ("recurrent", include_str!("../kernels/recurrent.rs"), &["gemm"]),
     ("reduce", include_str!("../kernels/reduce.rs"), &["row", "simd"]),
     ("resampling", fx_core::math_source::RESAMPLING, &[]),
@@ -255,6 +257,11 @@ impl<'a> Writer<'a> {
             }
         }
         text
+    }
+
+    /// Returns whether the model draws random numbers, and so has a generator.
+    fn draws(&self) -> bool {
+        self.lowered.steps.iter().any(Step::draws)
     }
 
     fn is_symbolic(&self) -> bool {

@@ -13,6 +13,9 @@ use crate::standalone::step::Length;
 use crate::standalone::value::{Home, View, count};
 use crate::standalone::{memory, safetensors};
 
+/// The generator of a new model.
+const SEEDED: &str = "            generator: Generator::seeded(0),\n";
+
 impl Writer<'_> {
     /// Returns the type of a tensor as Rust.
     pub(super) fn tensor_type(ty: &TensorType, lifetime: &str) -> String {
@@ -69,6 +72,9 @@ impl Writer<'_> {
         if !calls.is_empty() {
             let _ = writeln!(text, "use super::kernels::{{{}}};", calls.join(", "));
         }
+        if self.draws() {
+            let _ = writeln!(text, "use super::kernels::random::Generator;");
+        }
         if program.has_loops {
             let _ = writeln!(text, "use super::kernels::simd::simd;\nuse super::math;");
         }
@@ -121,6 +127,9 @@ impl Writer<'_> {
                 false => format!("Vec<{}>", place.dtype),
             };
             let _ = writeln!(text, "    {}: {ty},", place_name(i));
+        }
+        if self.draws() {
+            text.push_str("    generator: Generator,\n");
         }
         text.push_str("}\n\nstruct Inputs<'a> {\n");
         for (name, ty) in self.tensors() {
@@ -181,6 +190,12 @@ impl Writer<'_> {
         match self.options.baked {
             true => self.constructor(text)?,
             false => self.loader(text)?,
+        }
+        if self.draws() {
+            text.push_str(
+                "    /// Seeds the random numbers, which begin again. Those of a new model have the seed 0.\n    \
+                 pub fn seed(&mut self, seed: u64) {\n        self.scratch.generator = Generator::seeded(seed);\n    }\n\n",
+            );
         }
         self.forward(text, body)?;
         text.push_str("}\n");
@@ -259,6 +274,9 @@ impl Writer<'_> {
                 false => _ = writeln!(text, "            {name}: vec![{zero}; {}],", self.place_length(i)?),
             }
         }
+        if self.draws() {
+            text.push_str(SEEDED);
+        }
         text.push_str("        };\n        Ok(Model { weights, scratch })\n    }\n\n");
         Ok(())
     }
@@ -278,6 +296,9 @@ impl Writer<'_> {
                 zero(place.dtype),
                 self.place_length(i)?
             );
+        }
+        if self.draws() {
+            text.push_str(SEEDED);
         }
         text.push_str("        };\n        Model { weights, scratch }\n    }\n\n");
         Ok(())

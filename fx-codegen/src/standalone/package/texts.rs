@@ -230,6 +230,12 @@ impl Writer<'_> {
                 updated.join(", ")
             );
         }
+        if self.draws() {
+            text.push_str(
+                "\nThe model draws random numbers, those of fx with the same seed: `model.seed(7)` draws what fx does after `fx::manual_seed(7)`. \
+                 A new `Model` has the seed 0.\n",
+            );
+        }
         if has_threads {
             text.push_str(
                 "\nLarge operations start threads, which allocates, up to the number of processors; `set_threads(1)` keeps to one. They change no result.\n",

@@ -37,7 +37,6 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("cumsum", cumulate),
     ("cumprod", cumulate),
     ("logcumsumexp", log_cumulate),
-    ("dropout", dropout),
     ("view_dtype", view_dtype),
     ("frexp", frexp),
 ];
@@ -354,13 +353,6 @@ fn cumulate(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let start = text(number(Scalar::Int(i64::from(args.op.name == "cumprod")), dtype));
     l.call("scan::scan", vec![read(&x), size(&n), size(&inner), start, text(f), out]);
     Ok(Arg::Leaf(view))
-}
-
-fn dropout(_: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
-    if args.flag("training")? && args.float("p")? != 0.0 {
-        bail!(Unresolved, "it drops elements at random");
-    }
-    args.view("x").map(|x| Arg::Leaf(x.clone()))
 }
 
 /// Reads the bits of elements as those of another dtype.

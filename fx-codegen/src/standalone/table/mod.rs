@@ -12,6 +12,7 @@ mod mask;
 mod network;
 mod numbers;
 mod order;
+mod random;
 mod regions;
 mod resample;
 mod tensor;
@@ -70,6 +71,7 @@ const TABLES: &[&[(&str, Emit)]] = &[
     network::TABLE,
     numbers::TABLE,
     order::TABLE,
+    random::TABLE,
     regions::TABLE,
     resample::TABLE,
     tensor::TABLE,
@@ -102,6 +104,8 @@ pub(super) const ANY_ELEMENTS: &[&str] = &[
     "ones",
     "ones_like",
     "pad",
+    "rand",
+    "rand_like",
     "select_scatter",
     "slice_scatter",
     "diagonal_scatter",
