@@ -45,7 +45,7 @@ fn bincount_type(x: &TensorType, weights: Option<&TensorType>, minlength: Dim) -
 }
 
 /// Returns the size that follows from the greatest element.
-fn unbounded() -> Dim {
+pub(crate) fn unbounded() -> Dim {
     Dim::symbol(Symbol::fresh(0))
 }
 

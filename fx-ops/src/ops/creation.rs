@@ -6,8 +6,8 @@ use fx_core::op::kind::{DimVec, IntVec};
 use fx_core::op::unknown_type;
 use fx_core::pointwise::held;
 use fx_core::{
-    Arg, Array, Category, DType, Dim, Op, Result, Scalar, Stored, TensorType, Type, TypeTree, Value, bail,
-    err, functions, kernels,
+    Arg, Array, Category, DType, Dim, Op, Result, Scalar, Stored, Symbol, TensorType, Type, TypeTree, Value,
+    bail, err, functions, kernels,
 };
 
 use crate::kernel::chunks::{blank, fill};
@@ -283,7 +283,11 @@ fn one_hot_type(x: &TensorType, num_classes: Dim) -> Result<TensorType> {
         return Err(err!(DType, "expected positions of i64, got {x}").help("convert with `.to(DType::I64)`"));
     }
     if num_classes.known() == Some(-1) {
-        return Err(unknown_type());
+        if x.shape.numel().known() == Some(0) {
+            bail!(Argument, "the number of classes of no elements is not known; give num_classes");
+        }
+        let classes = Dim::symbol(Symbol::fresh(0).ranged(1, None));
+        return typed(DType::I64, x.shape.iter().cloned().chain([classes]));
     }
     if num_classes.less(&Dim::new(1)).is_yes() {
         bail!(Argument, "expected at least 1 class or -1, got {num_classes}");
@@ -292,13 +296,7 @@ fn one_hot_type(x: &TensorType, num_classes: Dim) -> Result<TensorType> {
 }
 
 fn one_hot_array(x: &Array, num_classes: i64) -> Result<Array> {
-    if num_classes != -1 {
-        one_hot_type(&type_of(x), num_classes.into())?;
-    } else if !x.dtype().is_int() {
-        one_hot_type(&type_of(x), Dim::new(1))?;
-    } else if x.is_empty() {
-        bail!(Argument, "the number of classes of no elements is not known; give num_classes");
-    }
+    one_hot_type(&type_of(x), num_classes.into())?;
     let classes: Vec<i64> = x.cast(DType::I64).to_vec()?;
     let n = match num_classes {
         -1 => classes.iter().copied().max().unwrap_or(0).saturating_add(1),

@@ -164,6 +164,56 @@ fn sizes_that_data_decide() {
 
 /// The end of a detector: boxes with a score, those that overlap no better one, and what the image has there.
 #[test]
+fn lengths_that_data_decide() {
+    let step = |x: &Tensor, lengths: &Tensor, classes: &Tensor| -> (Tensor, Tensor, Tensor, Tensor) {
+        // As models of speech stretch a text to the length of its sound.
+        let frames = x.repeat_interleave(lengths, 0);
+        let all: Tensor = fx::call!(fx::repeat_interleave(x, lengths.select(0, 0), dim = 1));
+        let flat: Tensor = fx::call!(fx::repeat_interleave(lengths, lengths));
+        (frames.cumsum(0) * 2.0, all, flat, classes.one_hot(-1).sum(0, false))
+    };
+    let builder = fx::trace(step).input("x", "f32[n, 3]").input("y", "i64[n]").input("z", "i32[m]");
+    let gm = builder.build().unwrap();
+    let args = |lengths: &[i64], classes: &[i32]| {
+        let x = Tensor::from_vec((0..lengths.len() * 3).map(|i| i as f32).collect(), &[lengths.len(), 3]);
+        [&x, &Tensor::new(lengths.to_vec()), &Tensor::new(classes.to_vec())].map(Value::from)
+    };
+    let sets = [
+        args(&[2, 0, 3], &[1, 4]),
+        args(&[1], &[0]),
+        args(&[0, 0], &[7, 7, 2]),
+        args(&[5, 1, 1, 9], &[3]),
+        args(&[4], &[2, 0]),
+    ];
+    let options = sets.iter().fold(CrateOptions::new(), |options, set| options.record(set));
+    let dir = reproduces(&gm, "lengths", options);
+    let test = r#"
+        use lengths::{Model, Tensor};
+
+        #[test]
+        fn fails() {
+            let mut model = Model::load(concat!(env!("CARGO_MANIFEST_DIR"), "/model.safetensors")).unwrap();
+            let mut call = |lengths: [i64; 2], classes: &[i32]| {
+                let (x, m) = ([0.0; 6], classes.len());
+                let called = model.forward(
+                    Tensor::new([2, 3], &x),
+                    Tensor::new([2], &lengths),
+                    Tensor::new([m], classes),
+                );
+                called.map(|_| ()).unwrap_err().to_string()
+            };
+            assert!(call([1, -1], &[0]).contains("a number of repeats is negative"));
+            assert!(call([1, i64::MAX], &[0]).contains("too large"));
+            assert!(call([1, 1 << 40], &[0]).contains("too large"));
+            assert!(call([1, 1], &[]).contains("the number of classes of no elements"));
+            assert!(call([1, 1], &[-2]).contains("is negative"));
+        }
+    "#;
+    std::fs::write(dir.join("tests/fails.rs"), test).unwrap();
+    assert!(cargo(&dir, &["test"]).contains("fails ... ok"));
+}
+
+#[test]
 fn boxes_that_are_kept() {
     let gm = fx::trace(|boxes: &Tensor, scores: &Tensor, image: &Tensor| -> Result<_> {
         let likely = scores.gt(0.3);

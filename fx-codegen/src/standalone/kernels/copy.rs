@@ -62,3 +62,20 @@ pub fn add<T: Copy + core::ops::Add<Output = T>>(x: &[T], y: &[T], out: &mut [T]
         *out = x + y;
     }
 }
+
+/// Repeats each of `n` positions of an axis as often as its element says; one number is that of all. `outer` and
+/// `inner` are the sizes before and behind the axis.
+pub fn repeated<T: Copy>(x: &[T], repeats: &[i64], [outer, n, inner]: [usize; 3], out: &mut [T]) {
+    if inner == 0 {
+        return;
+    }
+    let mut to = out.chunks_exact_mut(inner);
+    for (i, row) in x.chunks_exact(inner).take(outer * n).enumerate() {
+        let times = if repeats.len() == 1 { repeats[0] } else { repeats[i % n] };
+        for _ in 0..times {
+            if let Some(to) = to.next() {
+                to.copy_from_slice(row);
+            }
+        }
+    }
+}

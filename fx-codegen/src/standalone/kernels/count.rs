@@ -42,6 +42,28 @@ pub fn bins(x: &[i64], least: i64, out: &mut [i64]) -> Result<(), &'static str> 
     Ok(())
 }
 
+/// Finds how many classes there are: one more than the greatest element.
+pub fn classes(x: &[i64], out: &mut [i64]) -> Result<(), &'static str> {
+    if x.is_empty() {
+        return Err("the number of classes of no elements");
+    }
+    bins(x, 1, out)
+}
+
+/// Adds up how often each of `n` positions is repeated; one number is that of all.
+pub fn repeats(x: &[i64], n: usize, out: &mut [i64]) -> Result<(), &'static str> {
+    if x.iter().any(|&x| x < 0) {
+        return Err("a number of repeats is negative");
+    }
+    let total = match x {
+        [x] => x.checked_mul(n as i64),
+        x if x.len() == n => x.iter().try_fold(0i64, |sum, &x| sum.checked_add(x)),
+        _ => return Err("other than one or as many numbers of repeats as positions"),
+    };
+    out[0] = total.ok_or("the numbers of repeats are too large")?;
+    Ok(())
+}
+
 /// Adds the weight of each element, as `weight` gives it, to the sum of its value.
 pub fn tally<T: Copy>(
     x: &[i64],

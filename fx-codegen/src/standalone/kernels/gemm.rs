@@ -400,6 +400,33 @@ pub fn gemm<T: Fused, B: Right<T>>(
     }
 }
 
+/// Multiplies the rows of a matrix by a matrix for each group of them; `ends` are the rows behind the groups, and
+/// the matrices lie `b_step` apart. Rows behind all groups become zeros.
+pub fn grouped<T: Fused>(
+    ends: &[i64],
+    sizes: Sizes,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    b_step: usize,
+    work: &mut [T],
+    out: &mut [T],
+) -> Result<(), &'static str> {
+    let Sizes { m, n, k } = sizes;
+    out.fill(T::ZERO);
+    let mut start = 0;
+    for (group, &end) in ends.iter().enumerate() {
+        let end = usize::try_from(end).ok().filter(|end| (start..=m).contains(end));
+        let end = end.ok_or("offsets of groups that do not rise, or go beyond the rows")?;
+        if end > start && n > 0 && k > 0 {
+            let b = Matrix { data: &b.data[group * b_step..], ..b };
+            let part = &mut out[start * n..end * n];
+            gemm(Sizes { m: end - start, n, k }, a.from(start, 0), b, Start::Zero, work, part);
+        }
+        start = end;
+    }
+    Ok(())
+}
+
 /// Computes the products of a batch of matrices: `batch` has the sizes of its axes, `a_steps` and `b_steps`
 /// the distances.
 #[allow(clippy::too_many_arguments, reason = "the sizes of a kernel are its arguments")]

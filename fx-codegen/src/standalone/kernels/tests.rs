@@ -535,3 +535,30 @@ fn tiles_of_all_machines_are_their_sums() {
         }
     }
 }
+
+#[test]
+fn each_group_of_rows_has_its_matrix() {
+    for [m, n, k] in [[7, 5, 3], [40, 33, 17], [6, 1, 4], [5, 4, 0], [0, 3, 2], [9, 0, 2]] {
+        let numbers = |n: usize| (0..n).map(|i| ((i * 7 + 3) % 11) as f32 - 5.0).collect::<Vec<f32>>();
+        let (a, b) = (numbers(m * k), numbers(4 * k * n));
+        let sizes = Sizes { m, n, k };
+        let matrix = |data, row| Matrix { data, row, column: 1 };
+        let mut work = vec![0.0; gemm::work(m, k)];
+        let third = (m / 3) as i64;
+        for ends in [[third, third, 2 * third, m as i64], [0, third, third, third], [0, 0, 0, 0]] {
+            let mut out = vec![f32::NAN; m * n];
+            gemm::grouped(&ends, sizes, matrix(&a, k), matrix(&b, n), k * n, &mut work, &mut out).unwrap();
+            for (at, got) in out.iter().enumerate() {
+                let (row, column) = (at / n, at % n);
+                let group = ends.iter().position(|&end| (row as i64) < end);
+                let sum = |group| (0..k).map(|i| a[row * k + i] * b[(group * k + i) * n + column]).sum();
+                assert_eq!(*got, group.map_or(0.0, sum), "{m} {n} {k} {ends:?} {at}");
+            }
+        }
+        for ends in [[1, 0, 0, 0], [0, 0, 0, m as i64 + 1], [-1, 0, 0, 0]] {
+            let mut out = vec![0.0; m * n];
+            gemm::grouped(&ends, sizes, matrix(&a, k), matrix(&b, n), k * n, &mut work, &mut out)
+                .unwrap_err();
+        }
+    }
+}

@@ -40,7 +40,7 @@ impl Lowering<'_> {
 
     /// Takes elements by a table of where each comes from, which the row makes of numbered elements. Where the
     /// result has a zero, nothing is taken.
-    pub(super) fn moved(&mut self, op: Op, args: &[Value], ty: &TypeTree) -> Result<Value> {
+    pub(in crate::standalone) fn moved(&mut self, op: Op, args: &[Value], ty: &TypeTree) -> Result<Value> {
         let views: Vec<View> = args.iter().flat_map(Arg::leaves).cloned().collect();
         let dtype = ty.leaves().into_iter().find_map(Type::tensor).map(|ty| ty.dtype);
         let Some(dtype) = dtype.filter(|_| !views.is_empty()) else {

@@ -3,9 +3,9 @@
 use fx_core::loops::{self, Operand, Work};
 use fx_core::{Arg, DType, Dim, Result, Scalar, Tensor, bail, err};
 
-use super::{Args, Emit, buffer_of, from_front, number, read, size, text};
+use super::{Args, Emit, buffer_of, from_front, list, number, read, size, text};
 use crate::standalone::lower::{Lowering, known};
-use crate::standalone::step::{Loop, Piece, Pieces, Step};
+use crate::standalone::step::{Loop, Piece, Pieces, Source, Step};
 use crate::standalone::value::{Value, View, count};
 
 pub(super) const TABLE: &[(&str, Emit)] = &[
@@ -34,6 +34,7 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("select_scatter", part_scatter),
     ("diagonal_scatter", part_scatter),
     ("one_hot", one_hot),
+    ("repeat_interleave", repeat_interleave),
     ("cumsum", cumulate),
     ("cumprod", cumulate),
     ("logcumsumexp", log_cumulate),
@@ -309,12 +310,53 @@ fn part_scatter(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
 }
 
 fn one_hot(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
-    let (dtype, shape) = args.result()?;
     let index = positions(l, args.view("x")?)?;
-    let classes = shape.last().cloned().ok_or_else(|| err!(Unresolved, "it has no classes"))?;
-    let (view, out) = l.out(dtype, &shape);
+    let classes = match args.size("num_classes")? {
+        classes if classes == Dim::new(-1) => {
+            let classes = l.buffer(DType::I64, &[]);
+            l.call_fallible("count::classes", vec![read(&index), vec![Piece::WriteView(classes.clone())]]);
+            let symbol = l.local("classes", 1, None);
+            l.bind(vec![(symbol.clone(), Source::Element(classes))]);
+            Dim::symbol(symbol)
+        }
+        classes => classes,
+    };
+    let shape: Vec<Dim> = index.shape.iter().cloned().chain([classes.clone()]).collect();
+    let (view, out) = l.out(DType::I64, &shape);
     l.call_checked("lookup::one_hot", vec![read(&index), size(&classes), out]);
-    Ok(Arg::Leaf(view))
+    l.adopted(&Arg::Leaf(view), args.ty)
+}
+
+/// Repeats each position of an axis, as often as an integer or an element says.
+fn repeat_interleave(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let Arg::Leaf(repeats) = args.get("repeats")? else { return l.moved(args.op, args.args, args.ty) };
+    let (x, repeats) = (args.view("x")?, positions(l, repeats)?);
+    let x = l.contiguous(x);
+    let one = Dim::new(1);
+    let (at, (outer, n, inner)) = match args.is_none("dim")? || x.rank() == 0 {
+        true => (None, (one.clone(), count(&x.shape), one)),
+        false => {
+            let axis = args.axis("dim", x.rank())?;
+            (Some(axis), around(&x, axis))
+        }
+    };
+    let total = l.buffer(DType::I64, &[]);
+    l.call_fallible("count::repeats", vec![read(&repeats), size(&n), vec![Piece::WriteView(total.clone())]]);
+    let symbol = l.local("repeats", 0, None);
+    l.bind(vec![(symbol.clone(), Source::Element(total))]);
+    let total = Dim::symbol(symbol);
+    let mut shape = if at.is_some() { x.shape.to_vec() } else { vec![total.clone()] };
+    if let Some(at) = at {
+        shape[at] = total.clone();
+    }
+    if !args.is_none("output_size")? {
+        let wanted = args.size("output_size")?;
+        l.require(&wanted - &total);
+        l.require(&total - &wanted);
+    }
+    let (view, out) = l.out(x.dtype, &shape);
+    l.call("copy::repeated", vec![read(&x), read(&repeats), list(&[outer, n, inner]), out]);
+    l.adopted(&Arg::Leaf(view), args.ty)
 }
 
 /// Returns the operand in a dtype, in order, with the sizes of an axis and of what lies behind it.

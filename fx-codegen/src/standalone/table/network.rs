@@ -2,6 +2,7 @@
 
 use fx_core::{Arg, DType, Dim, Result, bail};
 
+use super::data::positions;
 use super::{Args, Emit, GEMM_WORK, fields, list, optional, read, real, size, text, wrap};
 use crate::standalone::kernels;
 use crate::standalone::lower::Lowering;
@@ -17,6 +18,7 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("dot", matmul),
     ("addmm", addmm),
     ("baddbmm", addmm),
+    ("grouped_mm", grouped),
     ("group_norm", group_norm),
     ("batch_norm", batch_norm),
     ("scaled_dot_product_attention", attention),
@@ -139,6 +141,21 @@ fn product(l: &mut Lowering<'_>, a: &View, b: &View, shape: &[Dim], out: Pieces)
         l.call("gemm::batched", args);
     }
     Ok(())
+}
+
+/// Products of the rows of a matrix with a matrix for each group of rows, as experts have.
+fn grouped(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (x, weight, ends) = (args.view("x")?, args.view("mat2")?, args.view("offs")?);
+    args.expect_float(x)?;
+    let ends = positions(l, ends)?;
+    let (dtype, shape) = args.result()?;
+    let [m, k] = [0, 1].map(|axis| x.shape[axis].clone());
+    let work = l.work(dtype, GEMM_WORK, vec![m.clone(), k.clone()]);
+    let (view, out) = l.out(dtype, &shape);
+    let step = size(&weight.strides[0]);
+    let args = vec![read(&ends), sizes(&m, &shape[1], &k), matrix(x), matrix(weight), step, work, out];
+    l.call_fallible("gemm::grouped", args);
+    Ok(Arg::Leaf(view))
 }
 
 fn addmm(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {

@@ -10,6 +10,7 @@ use super::shape::known_size;
 use crate::kernel::chunks::{PARALLEL, copy_rows, fill_rows};
 use crate::kernel::pad::Padding;
 use crate::ops::check::slice as elements;
+use crate::ops::count::unbounded;
 use crate::ops::infer::{
     axis, axis_of, axis_or_only, clamp_position, dims, distinct_axes, known, opt_axis, sizes, type_of, typed,
 };
@@ -378,10 +379,10 @@ fn repeat_interleave_type(
     output_size: Option<Dim>,
 ) -> Result<TensorType> {
     let at = opt_axis(dim.as_ref(), x.rank())?;
-    let repeated = match repeats {
+    let (repeated, of_data) = match repeats {
         IntOrTensorType::Tensor(ty) => {
             counts_of_repeats(ty)?;
-            None
+            (None, Some(unbounded()))
         }
         IntOrTensorType::Int(Some(n)) => {
             if n.less(&Dim::new(0)).is_yes() {
@@ -391,9 +392,9 @@ fn repeat_interleave_type(
                 Some(at) if x.rank() > 0 => x.shape[at].clone(),
                 _ => x.shape.numel(),
             };
-            Some(size * n)
+            (Some(size * n), None)
         }
-        IntOrTensorType::Int(None) => None,
+        IntOrTensorType::Int(None) => (None, None),
     };
     let size = match (output_size, repeated) {
         (Some(size), Some(repeated)) => {
@@ -402,7 +403,7 @@ fn repeat_interleave_type(
             }
             size
         }
-        (size, repeated) => size.or(repeated).ok_or_else(unknown_type)?,
+        (size, repeated) => size.or(repeated).or(of_data).ok_or_else(unknown_type)?,
     };
     match at {
         Some(at) if x.rank() > 0 => with_size(x, at, size),
