@@ -50,7 +50,10 @@ impl Check {
         let exported = has_exported.then(|| check::dir_with(&self.dir, &engines, &mut show)).transpose()?;
         let script = match scripts.is_empty() {
             true => None,
-            false => Some(fx::script::check_folder(&self.dir, &script_engines(&engines), &mut show)?),
+            false => {
+                note_without_scripts(&self.engine);
+                Some(fx::script::check_folder(&self.dir, &script_engines(&engines), &mut show)?)
+            }
         };
         drop(bar);
         if self.json {
@@ -64,6 +67,18 @@ impl Check {
         let failed =
             exported.map_or(0, |report| report.failed()) + script.map_or(0, |report| report.failed());
         Ok(failed == 0)
+    }
+}
+
+/// Prints a note if an engine is wanted that runs exported programs only.
+fn note_without_scripts(wanted: &[String]) {
+    let is_other = |name: &&String| name.parse::<fx::Engine>().is_err();
+    let others: Vec<&str> = wanted.iter().filter(is_other).map(String::as_str).collect();
+    if !others.is_empty() {
+        eprintln!(
+            "note: programs of TorchScript run in the virtual machine, and not on {}",
+            others.join(", ")
+        );
     }
 }
 
