@@ -158,7 +158,7 @@ impl Tree for DType {
 impl Tree for Dim {
     fn structure() -> Result<Arg<()>> {
         Err(err!(Structure, "the value of an integer is not known before tracing")
-            .help("make it a symbol with `.input(\"at\", Symbol::new(\"at\"))`, or fix it with `.constant(\"at\", 3)`"))
+            .help("make it a symbol with `.input(\"at\", \"<at>\")`, or fix it with `.constant(\"at\", 3)`"))
     }
     fn to_value(&self) -> Value {
         Arg::dim(self.clone())

@@ -247,9 +247,14 @@ impl TypeTree {
         complete
     }
 
+    /// Returns the distinct symbols of its sizes, in order.
+    pub fn symbols(&self) -> Vec<crate::Symbol> {
+        crate::fresh::symbols(self)
+    }
+
     /// Returns the structure of an input of this type: a leaf for each tensor, and for each integer that is a
     /// symbol. Fails with an error within the type.
-    pub(crate) fn structure(&self) -> Result<Arg<()>> {
+    pub fn structure(&self) -> Result<Arg<()>> {
         self.try_rewrite(&mut |arg| {
             Ok(match arg {
                 Arg::Leaf(_) | Arg::Dim(_) => Some(Arg::Leaf(())),
@@ -260,7 +265,7 @@ impl TypeTree {
     }
 
     /// Returns the types of the leaves of [`structure`](TypeTree::structure), in order.
-    pub(crate) fn inputs(&self) -> Vec<&TypeTree> {
+    pub fn inputs(&self) -> Vec<&TypeTree> {
         let mut found = Vec::new();
         self.walk(&mut |arg| {
             if matches!(arg, Arg::Leaf(_) | Arg::Dim(_)) {

@@ -1,6 +1,7 @@
 //! Traced functions whose arguments are integers, such as a position: each is a symbol of the graph.
 
 use expect_test::expect;
+use fx::import::TorchScript;
 use fx::prelude::*;
 use fx::torchscript::load::Session;
 use fx::{Arg, CrateOptions, Engine, GraphModule, Passes, Symbol, Value, pass, torchscript};
@@ -14,7 +15,7 @@ fn step(table: &Tensor, at: Dim) -> Tensor {
 }
 
 fn traced() -> GraphModule {
-    fx::trace(step).input("x", "f32[n, 4]").input("y", Symbol::new("at")).build().unwrap()
+    fx::trace(step).input("x", "f32[n, 4]").input("y", "<at>").build().unwrap()
 }
 
 fn table(n: usize) -> Tensor {
@@ -126,10 +127,21 @@ fn a_saved_program_keeps_its_integer() {
     std::fs::remove_file(&path).unwrap();
     let got = loaded.unwrap().call_values(&args(9, 4)).unwrap();
     assert!(got.leaf().unwrap().bits_eq(&step(&table(9), Dim::new(4))));
-    let path = path.with_extension("pt");
-    gm.to_torchscript(&path).unwrap();
-    let loaded = fx::import::torchscript(&path);
+}
+
+#[test]
+fn an_archive_takes_an_integer() {
+    let path = std::env::temp_dir().join(format!("fx-integers-{}.pt", std::process::id()));
+    traced().to_torchscript(&path).unwrap();
+    let (loaded, again) = (fx::import::torchscript(&path), fx::import::torchscript(&path));
     std::fs::remove_file(&path).unwrap();
+    let lowered = TorchScript::from_program(again.unwrap()).input("x", "f32[n, 4]").input("y", "<at>");
+    let gm = lowered.load().unwrap().into_module().unwrap();
+    assert!(gm.graph().to_string().contains("%y: <at>"), "{}", gm.graph());
+    for (n, at) in CALLS {
+        let got = gm.call_values(&args(n, at)).unwrap();
+        assert!(got.leaf().unwrap().bits_eq(&step(&table(n), Dim::new(at))));
+    }
     let mut session = Session::new(loaded.unwrap(), &fx::script::AtenOperators::new(fx::registry())).unwrap();
     let args = vec![torchscript::value::Value::of(&table(9)).unwrap(), torchscript::value::Value::Int(4)];
     let got: Tensor = session.call("forward", args, vec![]).unwrap().to().unwrap();

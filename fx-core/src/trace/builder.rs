@@ -91,13 +91,16 @@ impl<F: Traceable<Marker>, Marker> Traceable<OfModule<Marker>> for WithModule<'_
     }
 }
 
-/// The type of an input, given before tracing: `"f32[batch, 3]"`, or a structure of types.
+/// The type of an input, given before tracing: `"f32[batch, 3]"`, an integer `"<at>"`, or a structure of types.
 #[derive(Debug, Clone)]
 pub struct InputSpec(Result<TypeTree>);
 
 impl From<&str> for InputSpec {
     fn from(text: &str) -> Self {
-        InputSpec(text.parse::<TensorType>().map(TypeTree::from))
+        match text.trim().strip_prefix('<').and_then(|text| text.strip_suffix('>')) {
+            Some(integer) => InputSpec(integer.parse::<Dim>().map(Arg::dim)),
+            None => InputSpec(text.parse::<TensorType>().map(TypeTree::from)),
+        }
     }
 }
 impl From<String> for InputSpec {

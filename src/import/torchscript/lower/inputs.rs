@@ -163,7 +163,8 @@ impl Lowerer<'_> {
             };
             let mut input = Input::default();
             let structure = structure(&value, &mut input)?;
-            let nodes = self.placeholders(key, &structure, input.types.iter().map(|leaf| &leaf.ty))?;
+            let types: Vec<TypeTree> = input.types.iter().map(|leaf| Arg::Leaf(leaf.ty.clone())).collect();
+            let nodes = self.placeholders(key, &structure, types.iter())?;
             let mut leaves = Vec::new();
             for (leaf, node) in input.types.iter().zip(nodes) {
                 let known = leaf.tensor.as_ref().map(|tensor| Arc::as_ptr(tensor) as usize);
@@ -204,17 +205,15 @@ impl Lowerer<'_> {
         &mut self,
         name: &str,
         structure: &Arg<()>,
-        types: impl Iterator<Item = &'t Type>,
+        types: impl Iterator<Item = &'t TypeTree>,
     ) -> Step<Vec<NodeId>> {
         let tree = self.builder().graph.structured_input(name, structure)?;
         let nodes: Vec<NodeId> = tree.leaves().into_iter().copied().collect();
         for (&node, ty) in nodes.iter().zip(types) {
-            if let Type::Tensor(ty) = ty {
-                for symbol in ty.shape.iter().flat_map(Dim::symbols) {
-                    self.builder().reserve_symbol(symbol.name());
-                }
+            for symbol in ty.symbols() {
+                self.builder().reserve_symbol(symbol.name());
             }
-            self.builder().declare(node, Arg::Leaf(ty.clone()))?;
+            self.builder().declare(node, ty.clone())?;
         }
         Ok(nodes)
     }
@@ -250,11 +249,23 @@ impl Lowerer<'_> {
 
     /// Makes an input of a type that is given.
     fn specified(&mut self, name: &str, spec: &TypeTree) -> Step<Value> {
-        let types: Vec<Type> = spec.leaves().into_iter().cloned().collect();
-        let nodes = self.placeholders(name, &spec.map(&mut |_| ()), types.iter())?;
+        let types = spec.inputs();
+        let nodes = self.placeholders(name, &spec.structure()?, types.iter().copied())?;
         let mut leaves = Vec::new();
-        for (node, ty) in nodes.into_iter().zip(&types) {
-            leaves.push(self.input_symbol(name, node, ty)?);
+        for (node, ty) in nodes.into_iter().zip(types) {
+            leaves.push(match ty {
+                Arg::Leaf(ty) => self.input_symbol(name, node, ty)?,
+                Arg::Dim(size) => {
+                    let value = self.symbol(ScriptType::Int, Meaning::Int(size.clone()));
+                    if let Value::Symbol(symbol) = &value {
+                        self.names.insert(symbol.number, name.into());
+                    }
+                    value
+                }
+                other => {
+                    return Err(err!(Argument, "an input of a program is no {}", other.kind_name()).into());
+                }
+            });
         }
         Ok(value_of(spec, &mut leaves.into_iter())?)
     }
@@ -574,7 +585,7 @@ fn refill(value: &Value, leaves: &mut dyn Iterator<Item = Value>) -> Result<Valu
 /// Returns the value of a structure of types, whose leaves are symbols.
 fn value_of(spec: &TypeTree, leaves: &mut dyn Iterator<Item = Value>) -> Result<Value> {
     Ok(match spec {
-        Arg::Leaf(_) => leaves.next().ok_or_else(|| err!(Structure, "too few inputs"))?,
+        Arg::Leaf(_) | Arg::Dim(_) => leaves.next().ok_or_else(|| err!(Structure, "too few inputs"))?,
         Arg::None => Value::None,
         Arg::Bool(x) => Value::Bool(*x),
         Arg::Int(x) => Value::Int(*x),
