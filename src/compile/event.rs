@@ -113,8 +113,8 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// The value of a symbol that is not bound yet.
-    const OPEN: i64 = i64::MIN;
+    /// The value of a symbol that is not bound yet. No symbol has it.
+    pub(super) const OPEN: i64 = i64::MIN;
 
     pub(super) fn new(outside: &[Known]) -> Bound {
         let of = |known: &Known| Outside { identity: known.identity, array: Some(known.array.clone()) };

@@ -191,7 +191,8 @@ impl Segment {
     pub(super) fn solve(&self, size: &Dim, value: i64, bound: &mut Bound) -> Option<()> {
         let number = |symbol: &Symbol| self.symbols.iter().position(|other| other == symbol);
         let rest = size.substitute(&|symbol| Some(Dim::new(bound.symbol(number(symbol)?)?)));
-        let (symbol, value) = rest.solve(value).filter(|(symbol, value)| *value >= symbol.min())?;
+        let fits = |(symbol, value): &(Symbol, i64)| *value >= symbol.min() && *value != Bound::OPEN;
+        let (symbol, value) = rest.solve(value).filter(fits)?;
         bound.bind(number(&symbol)? as u32, value).ok()
     }
 

@@ -69,6 +69,8 @@ fn grown(size: i64, symbol: &Symbol) -> i64 {
 /// Lets sizes grow until the rules of all operations accept them, such as that of the first ten rows of a tensor.
 /// Returns the first sizes if none are found.
 fn accepted(gm: &GraphModule, first: FxHashMap<Symbol, i64>) -> FxHashMap<Symbol, i64> {
+    /// How often rules are asked; sizes are a thousand times as large then.
+    const MOST_TRIES: usize = 32;
     let graph = gm.graph();
     let types: Vec<TypeTree> = graph
         .placeholders()
@@ -82,7 +84,7 @@ fn accepted(gm: &GraphModule, first: FxHashMap<Symbol, i64>) -> FxHashMap<Symbol
         }
     });
     let mut sizes = first.clone();
-    for _ in 0..MOST_ROUNDS {
+    for _ in 0..MOST_TRIES {
         let known = |symbol: &Symbol| sizes.get(symbol).map(|size| Dim::new(*size));
         let types: Vec<TypeTree> = types.iter().map(|ty| crate::fresh::substitute(ty, &known)).collect();
         if sizes.is_empty() || gm.specialize(&types).is_ok() {

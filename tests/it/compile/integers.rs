@@ -93,6 +93,17 @@ fn sizes_out_of_data_are_arguments_of_the_graph_after_the_read() {
 }
 
 #[test]
+fn the_least_and_the_greatest_integers_are_like_others() {
+    let f = compile(|x: &Tensor, end: i64| x.slice(0, (), end, 1).exp() + x.tril(end).sum((), false));
+    let x = filled(&[5, 2]);
+    for end in [2, 3, i64::MAX, i64::MIN, -1, i64::MIN + 1, 0, i64::MAX - 1, i64::MIN, 4] {
+        let got: Result<Value> = f.run((x.clone(), end));
+        let eager = x.slice(0, (), end, 1).exp() + x.tril(end).sum((), false);
+        same(&got, &eager.ok().map(|tensor| Value::from(&tensor)));
+    }
+}
+
+#[test]
 fn an_integer_that_no_rule_takes_as_a_symbol_stays_and_says_why() {
     let f = compile(|x: &Tensor, axis: i64| x.softmax(axis));
     let x = filled(&[2, 3, 4]);

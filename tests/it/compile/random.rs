@@ -50,6 +50,10 @@ enum Statement {
     Double(usize),
     Widen(usize),
     NonZero(usize),
+    /// Takes a row, some rows, or a triangle, at a place that the number among the arguments tells.
+    Place(usize, usize, i64),
+    /// Takes as many elements as an element that is read says.
+    Prefix(usize),
     /// Sets a variable to another one.
     Set(usize, usize),
     If(Condition, Vec<Statement>, Vec<Statement>),
@@ -86,7 +90,7 @@ fn statements(draw: &mut Draw, n: usize, depth: usize) -> Vec<Statement> {
 
 fn statement(draw: &mut Draw, depth: usize) -> Statement {
     let (a, b) = (draw.below(16), draw.below(16));
-    match draw.below(if depth == 0 { 15 } else { 21 }) {
+    match draw.below(if depth == 0 { 17 } else { 23 }) {
         0..=2 => Statement::Unary(draw.below(4), a),
         3..=5 => Statement::Binary(draw.below(3), a, b),
         6 => Statement::Number(a, draw.below(5) as i64 - 2),
@@ -103,7 +107,10 @@ fn statement(draw: &mut Draw, depth: usize) -> Statement {
         13 if draw.below(4) == 0 => Statement::Fail(condition(draw)),
         13 => Statement::Cut,
         14 => Statement::While(a),
-        15..=18 => {
+        15 => Statement::Place(draw.below(5), a, draw.below(5) as i64 - 2),
+        16 if draw.below(2) == 0 => Statement::Prefix(a),
+        16 => Statement::Place(draw.below(5), b, draw.below(3) as i64 - 1),
+        17..=20 => {
             let (then, other) = (1 + draw.below(3), draw.below(3));
             Statement::If(
                 condition(draw),
@@ -184,6 +191,21 @@ impl State<'_> {
             }
             Statement::Widen(a) => self.var(*a).to(DType::F64),
             Statement::NonZero(a) => self.var(*a).nonzero().sum(0, false),
+            Statement::Place(which, a, shift) => {
+                let (x, at) = (self.var(*a), self.n + *shift);
+                match which {
+                    0 => x.select(0, at.max(0)),
+                    1 => x.narrow(0, 0, at),
+                    2 => x.slice(0, at, (), 1),
+                    3 => x.unsqueeze(-1).tril(at),
+                    _ => x.roll(at, 0),
+                }
+            }
+            Statement::Prefix(a) => {
+                let flat = self.var(*a).reshape(-1);
+                let n = flat.abs().sum((), false).to(DType::I64).remainder(3).item::<i64>()?;
+                flat.narrow(0, 0, n)
+            }
             Statement::Set(a, b) => {
                 let (at, value) = (a % self.vars.len(), self.var(*b).clone());
                 self.vars[at] = value;
