@@ -119,6 +119,30 @@ fn a_crate_takes_an_integer() {
 }
 
 #[test]
+fn an_integer_of_a_crate_may_be_a_size_or_begin_above_0() {
+    let step =
+        |x: &Tensor, n: Dim, at: Dim| x.select(0, &at - 1) * 2.0 + x.narrow(0, &n - 1, 1).sum(0, false);
+    let gm = fx::trace(step).input("x", "f32[n, 2]").input("y", "<n>").input("z", "<at>").dim("at", 1, None);
+    // Its own samples are within the ranges.
+    let dir = reproduces(&gm.build().unwrap(), "equal_integers", CrateOptions::new());
+    let test = r#"
+        use equal_integers::{Model, Tensor};
+
+        #[test]
+        fn fails() {
+            let mut model = Model::load(concat!(env!("CARGO_MANIFEST_DIR"), "/model.safetensors")).unwrap();
+            let mut call = |n, at| model.forward(Tensor::new([3, 2], &[1.0; 6]), n, at).map(|_| ()).map_err(|e| e.to_string());
+            assert_eq!(call(3, 3), Ok(()));
+            assert!(call(2, 3).unwrap_err().ends_with("y is not n"));
+            assert!(call(3, 0).unwrap_err().contains("z is not from 1 to"));
+            assert!(call(3, 4).unwrap_err().ends_with("is negative"));
+        }
+    "#;
+    std::fs::write(dir.join("tests/fails.rs"), test).unwrap();
+    assert!(crate::standalone::cargo(&dir, &["test"]).contains("fails ... ok"));
+}
+
+#[test]
 fn a_saved_program_keeps_its_integer() {
     let gm = traced();
     let path = std::env::temp_dir().join(format!("fx-integers-{}.fx", std::process::id()));

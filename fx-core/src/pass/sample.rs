@@ -123,7 +123,9 @@ fn sizes(graph: &Graph, generator: &Generator) -> FxHashMap<Symbol, i64> {
     });
     types(&mut numbers.into_iter(), &mut |number| {
         for symbol in number.symbols() {
-            small.entry(symbol.clone()).or_insert_with(|| symbol.min().max(0).min(symbol.max().unwrap_or(0)));
+            small
+                .entry(symbol.clone())
+                .or_insert_with(|| symbol.min().max(0).min(symbol.max().unwrap_or(i64::MAX)));
         }
     });
     let mut follow: Vec<Dim> = Vec::new();

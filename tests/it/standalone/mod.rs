@@ -38,7 +38,7 @@ pub(super) fn folder(name: &str) -> PathBuf {
 ///
 /// Each crate has a target folder of its own: cargo builds one program at a time in a folder, and the crates have
 /// no dependency that they could share.
-fn cargo(dir: &Path, args: &[&str]) -> String {
+pub(crate) fn cargo(dir: &Path, args: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
         .args(args)
         .arg("--offline")

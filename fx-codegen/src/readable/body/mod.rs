@@ -745,12 +745,12 @@ fn is_number(ty: Option<&TypeTree>) -> bool {
 pub(super) fn is_used(graph: &Graph, id: NodeId) -> bool {
     let Ok(node) = graph.node(id) else { return false };
     let Some(Arg::Dim(size)) = node.ty().filter(|_| node.n_users() == 0) else { return node.n_users() > 0 };
-    let mut found = false;
+    let (symbols, mut found) = (size.symbols(), false);
     for (_, node) in graph.nodes() {
         for arg in node.args().iter().chain(node.kwargs().iter().map(|(_, arg)| arg)) {
             arg.walk(&mut |arg| {
                 if let Arg::Dim(other) = arg {
-                    found |= other.symbols().iter().any(|symbol| size.symbols().contains(symbol));
+                    found |= other.symbols().iter().any(|symbol| symbols.contains(symbol));
                 }
             });
         }

@@ -514,6 +514,18 @@ impl Writer<'_> {
             }
             text.push_str("        };\n");
         }
+        // Sizes and integers of the same name are equal.
+        for (name, (_, input)) in self.inputs.iter().zip(&self.lowered.inputs) {
+            let Input::Integer(number) = input else { continue };
+            if number.as_symbol().is_some() {
+                let why = format!("{name} is not {}", names::comment(&number.to_string()));
+                let _ = writeln!(
+                    text,
+                    "        if {name} != {} {{\n            return Err(Error::Sizes({why:?}));\n        }}",
+                    signed(number, &self.symbols)?
+                );
+            }
+        }
         for (name, ty) in self.tensors() {
             for (axis, dim) in ty.shape.iter().enumerate() {
                 let _ = writeln!(
