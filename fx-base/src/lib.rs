@@ -3,8 +3,13 @@
 #![forbid(unsafe_code)]
 
 pub mod arena;
+#[allow(clippy::eq_op, clippy::needless_range_loop, reason = "text for generated code")]
+pub mod detection;
 pub mod error;
+#[allow(clippy::eq_op, reason = "text for generated code")]
+pub mod fractional;
 pub mod logging;
+pub mod margin;
 #[allow(
     clippy::approx_constant,
     reason = "coefficients of polynomials lie near the constants that they approximate"

@@ -1,6 +1,5 @@
-//! The texts of [`math`](crate::math), [`row`](crate::row), [`select`](crate::select), [`philox`](crate::philox),
-//! [`resampling`](crate::resampling) and [`sampling`](crate::sampling), which code generation pastes into modules
-//! of their own.
+//! The texts of [`math`](crate::math) and of the modules of kernels beside it, which code generation pastes into
+//! modules of their own.
 
 /// The source of [`math`](crate::math) and, behind it, [`special`](crate::special); it stands alone inside `mod
 /// math { ... }`.
@@ -27,6 +26,15 @@ pub const SELECT: &str = include_str!("select.rs");
 
 /// The source of [`philox`](crate::philox); it stands alone in a module beside `math`.
 pub const PHILOX: &str = include_str!("philox.rs");
+
+/// The source of [`detection`](crate::detection); it stands alone in a module beside `math` and `sampling`.
+pub const DETECTION: &str = include_str!("detection.rs");
+
+/// The source of [`fractional`](crate::fractional); it stands alone in a module beside `math`.
+pub const FRACTIONAL: &str = include_str!("fractional.rs");
+
+/// The source of [`margin`](crate::margin); it stands alone in a module beside `math`.
+pub const MARGIN: &str = include_str!("margin.rs");
 
 /// The source of [`sampling`](crate::sampling); it stands alone in a module beside `math` and `resampling`.
 pub const SAMPLING: &str = include_str!("sampling.rs");

@@ -38,7 +38,7 @@ pub mod ops;
 pub mod pass;
 /// Code that generated crates contain as text.
 pub mod portable {
-    pub use fx_base::{philox, resampling, sampling, select};
+    pub use fx_base::{detection, fractional, margin, philox, resampling, sampling, select};
 }
 pub mod pointwise;
 pub mod region;

@@ -9,6 +9,7 @@ impl Real for f64 {
     const ONE: f64 = 1.0;
     const NAN: f64 = f64::NAN;
     const INFINITY: f64 = f64::INFINITY;
+    const MIN: f64 = f64::MIN;
     const NEGLIGIBLE: f64 = 1e-17;
 
     #[inline(always)]

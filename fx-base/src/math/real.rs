@@ -32,6 +32,8 @@ pub trait Real:
     const ONE: Self;
     const NAN: Self;
     const INFINITY: Self;
+    /// The least finite number.
+    const MIN: Self;
     /// The quotient of a term and a sum below which the term does not count.
     const NEGLIGIBLE: f64;
     /// Returns sine and cosine, of f32 to 1e-12.

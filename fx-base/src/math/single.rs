@@ -3,6 +3,7 @@ impl Real for f32 {
     const ONE: f32 = 1.0;
     const NAN: f32 = f32::NAN;
     const INFINITY: f32 = f32::INFINITY;
+    const MIN: f32 = f32::MIN;
     const NEGLIGIBLE: f64 = 1e-10;
 
     #[inline(always)]

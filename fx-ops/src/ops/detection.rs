@@ -5,7 +5,7 @@
 use fx_core::array::checked_numel;
 use fx_core::math::Real;
 use fx_core::op::Flops::{Rule, Unknown};
-use fx_core::portable::sampling::bilinear;
+use fx_core::portable::detection::{self, Deformed, Grid, MOST_SAMPLES, Regions};
 use fx_core::{Array, DType, Dim, Element, Op, Result, Shape, TensorType, bail, err, kernels};
 
 use crate::kernel::chunks::{fill_row_pairs, fill_rows};
@@ -61,9 +61,6 @@ kernels! {
         offset_groups: Int = 1, use_mask: Bool = false) = deform_type, deform_kernel;
 }
 
-/// The most samples of one bin.
-const MAX_SAMPLES: f64 = 16_777_216.0;
-
 fn nms_type(boxes: &TensorType, scores: &TensorType, _threshold: Option<f64>) -> Result<TensorType> {
     float_only(boxes.dtype)?;
     same_dtype("scores", boxes.dtype, scores.dtype)?;
@@ -79,37 +76,14 @@ fn nms_kernel(boxes: &Array, scores: &Array, threshold: f64) -> Result<Array> {
     nms_type(&type_of(boxes), &type_of(scores), Some(threshold))?;
     let wide = wide(boxes.dtype());
     let (boxes, scores) = (dense(boxes, wide)?, dense(scores, wide)?);
-    let kept = in_float!(wide, T => {
+    let n = scores.shape()[0];
+    let (mut order, mut gone, mut kept) = (vec![0; n], vec![false; n], vec![0; n]);
+    let found = in_float!(wide, T => {
         let (boxes, scores) = (slice::<T>(&boxes), slice::<T>(&scores));
-        let mut order: Vec<usize> = (0..scores.len()).collect();
-        // NaN counts as the greatest, as PyTorch sorts.
-        order.sort_by(|&a, &b| {
-            let (a, b) = (scores[a], scores[b]);
-            b.is_nan().cmp(&a.is_nan()).then(b.partial_cmp(&a).unwrap_or(std::cmp::Ordering::Equal))
-        });
-        let area = |b: &[T]| (b[2] - b[0]) * (b[3] - b[1]);
-        let mut gone = vec![false; scores.len()];
-        let mut kept: Vec<i64> = Vec::new();
-        for (place, &i) in order.iter().enumerate() {
-            if gone[i] {
-                continue;
-            }
-            kept.push(i as i64);
-            let a = &boxes[4 * i..][..4];
-            for &j in &order[place + 1..] {
-                if gone[j] {
-                    continue;
-                }
-                let b = &boxes[4 * j..][..4];
-                let side = |low: usize, high: usize| (a[high].min(b[high]) - a[low].max(b[low])).max(0.0);
-                let common = side(0, 2) * side(1, 3);
-                gone[j] = fx_core::math::Real::to_f64(common / (area(a) + area(b) - common)) > threshold;
-            }
-        }
-        Ok::<_, fx_core::Error>(kept)
+        Ok::<_, fx_core::Error>(detection::nms(boxes, scores, threshold, &mut order, &mut gone, &mut kept))
     })?;
-    let n = kept.len();
-    Array::from_vec(kept, &[n])
+    kept.truncate(found);
+    Array::from_vec(kept, &[found])
 }
 
 /// Checks images and regions; returns the type of `[k, channels, height, width]`.
@@ -178,114 +152,32 @@ fn own_type(
     Ok((ty.clone(), TensorType { dtype: DType::I32, shape: ty.shape }))
 }
 
-/// Images, and the bins of regions.
-struct Images<'x, T> {
-    data: &'x [T],
-    rois: &'x [T],
-    count: usize,
-    channels: usize,
-    height: usize,
-    width: usize,
-    scale: T,
+/// Images and regions in the dtype in which they are computed.
+struct Images {
+    data: Array,
+    rois: Array,
+    regions: Regions,
 }
 
-impl<'x, T: Element + Real> Images<'x, T> {
-    fn new(input: &'x Array, rois: &'x Array, scale: f64) -> Result<Self> {
-        let [count, channels, height, width] = *input.shape() else {
-            bail!(Shape, "expected images [n, c, h, w]");
-        };
-        let images = Images {
-            data: slice(input),
-            rois: slice(rois),
-            count,
-            channels,
-            height,
-            width,
-            scale: T::from_f64(scale),
-        };
-        for (k, roi) in images.rois.chunks(5).enumerate() {
-            let at = roi[0].to_f64();
-            if !(at >= 0.0 && at < count as f64) {
-                bail!(Index, "expected an image from 0 to {count} in region {k}, got {at}");
-            }
-        }
-        Ok(images)
+impl Images {
+    fn new(input: &Array, rois: &Array, scale: f64, [rows, columns]: [usize; 2]) -> Result<Self> {
+        let [count, channels, height, width] = usizes(input.shape())?;
+        let wide = wide(input.dtype());
+        let (data, rois) = (dense(input, wide)?, dense(rois, wide)?);
+        Ok(Images { data, rois, regions: Regions { count, channels, height, width, rows, columns, scale } })
     }
 
-    /// Returns the corners of a region in pixels.
-    fn corners(&self, k: usize) -> [T; 4] {
-        [1, 2, 3, 4].map(|i| self.rois[5 * k + i] * self.scale)
-    }
-
-    /// Returns one channel of the image of a region.
-    fn plane(&self, k: usize, channel: usize) -> &'x [T] {
-        let image = (self.rois[5 * k].to_f64() as usize).min(self.count.saturating_sub(1));
-        let area = self.height * self.width;
-        &self.data[(image * self.channels + channel) * area..][..area]
-    }
-
-    /// Returns the places and weights of the bilinear interpolation at a point; outside by more than a pixel
-    /// there are none.
-    fn taps(&self, y: T, x: T) -> Option<[(usize, T); 4]> {
-        bilinear(y, x, self.height, self.width)
-    }
-}
-
-/// The bins of a region in which samples are taken.
-struct Grid<T> {
-    start: [T; 2],
-    bin: [T; 2],
-    samples: [usize; 2],
-}
-
-impl<T: Element + Real> Grid<T> {
-    fn new(corners: [T; 4], bins: [usize; 2], ratio: i64, shift: T, least: Option<T>) -> Result<Self> {
-        let [x1, y1, x2, y2] = corners.map(|x| x - shift);
-        let extent = |low: T, high: T| match least {
-            Some(least) if high - low < least => least,
-            _ => high - low,
-        };
-        let (height, width) = (extent(y1, y2), extent(x1, x2));
-        let [rows, columns] = bins.map(|n| T::from_f64(n as f64));
-        let bin = [height / rows, width / columns];
-        let count = |bin: T| match ratio {
-            1.. => ratio as f64,
-            _ => T::ceil(bin).to_f64().max(0.0),
-        };
-        let samples = bin.map(count);
-        // NaN is no number of samples either.
-        if (samples[0] * samples[1]).partial_cmp(&MAX_SAMPLES).is_none_or(std::cmp::Ordering::is_gt) {
-            bail!(
-                Limit,
-                "expected at most {MAX_SAMPLES} samples of a bin, got {} by {}",
-                samples[0],
-                samples[1]
-            );
-        }
-        Ok(Grid { start: [y1, x1], bin, samples: samples.map(|n| n as usize) })
-    }
-
-    /// Returns the places and weights of the samples of a bin, which are the same in every channel.
-    fn taps(&self, images: &Images<'_, T>, at: [usize; 2]) -> impl Iterator<Item = [(usize, T); 4]> {
-        let place = move |axis: usize, i: usize| {
-            let n = T::from_f64(self.samples[axis] as f64);
-            let inner = (T::from_f64(i as f64) + T::from_f64(0.5)) * self.bin[axis] / n;
-            self.start[axis] + T::from_f64(at[axis] as f64) * self.bin[axis] + inner
-        };
-        (0..self.samples[0]).flat_map(move |i| {
-            let y = place(0, i);
-            (0..self.samples[1]).filter_map(move |j| images.taps(y, place(1, j)))
-        })
-    }
-
-    /// Returns the mean of the samples of a bin in a channel.
-    fn mean(&self, plane: &[T], taps: impl Iterator<Item = [(usize, T); 4]>) -> T {
-        let mut sum = T::ZERO;
-        for [a, b, c, d] in taps {
-            let term = |(at, weight): (usize, T)| weight * plane[at];
-            sum = sum + (term(a) + term(b) + term(c) + term(d));
-        }
-        sum / T::from_f64((self.samples[0] * self.samples[1]).max(1) as f64)
+    /// Returns each region with the planes of its image. Fails if there is no such image.
+    fn each<T: Element + Real>(&self) -> Result<Vec<(&[T], &[T])>> {
+        let (data, count) = (slice::<T>(&self.data), self.regions.count);
+        let regions = slice::<T>(&self.rois).chunks(5).enumerate().map(|(k, region)| {
+            let image = self.regions.image(region).ok_or_else(|| {
+                let at = region[0].to_f64();
+                err!(Index, "expected an image from 0 to {count} in region {k}, got {at}")
+            })?;
+            Ok((region, self.regions.planes(data, image)))
+        });
+        regions.collect()
     }
 }
 
@@ -312,78 +204,46 @@ fn align_kernel(
         align_type(&input_ty, &rois_ty, Some(scale), height.into(), width.into(), ratio.into(), aligned)?;
     let shape = sizes(&ty.shape)?;
     checked_numel(&shape)?;
-    let [regions, channels, rows, columns] = usizes(&shape)?;
-    let wide = wide(ty.dtype);
-    let (input, rois) = (dense(input, wide)?, dense(rois, wide)?);
-    let out = in_float!(wide, T => {
-        let images = Images::<T>::new(&input, &rois, scale)?;
-        let (shift, least) = if aligned { (0.5, None) } else { (0.0, Some(1.0)) };
-        let grids = (0..regions).map(|k| Grid::new(images.corners(k), [rows, columns], ratio, shift, least));
-        let grids = grids.collect::<Result<Vec<_>>>()?;
-        let size = channels * rows * columns;
-        let out = fill_rows::<T>(regions, size, cost(size), |k, out| {
-            let (bins, mut taps) = (rows * columns, Vec::new());
-            for bin in 0..bins {
-                taps.clear();
-                taps.extend(grids[k].taps(&images, [bin / columns, bin % columns]));
-                for c in 0..channels {
-                    out[c * bins + bin] = grids[k].mean(images.plane(k, c), taps.iter().copied());
-                }
-            }
-        })?;
+    let images = Images::new(input, rois, scale, [shape[2], shape[3]])?;
+    let out = in_float!(images.data.dtype(), T => {
+        let out = aligned_bins::<T>(&images, &shape, ratio, aligned, false)?;
         Array::from_vec(out, &shape)
     })?;
     Ok(out.cast(ty.dtype))
 }
 
-/// Returns from where to where a bin reaches along an axis of `size` pixels.
-fn reach<T: Real>(at: usize, bin: T, start: f64, size: usize) -> (usize, usize) {
-    let clip = |x: f64| (x + start).clamp(0.0, size as f64) as usize;
-    let low = T::floor(T::from_f64(at as f64) * bin).to_f64();
-    let high = T::ceil(T::from_f64((at + 1) as f64) * bin).to_f64();
-    (clip(low), clip(high))
-}
-
-/// Rounds halves away from zero.
-fn rounded<T: Real>(x: T) -> f64 {
-    x.to_f64().round()
+/// Takes the means of samples in the bins of all regions.
+fn aligned_bins<T: Element + Real>(
+    images: &Images,
+    shape: &[usize],
+    ratio: i64,
+    aligned: bool,
+    has_own: bool,
+) -> Result<Vec<T>> {
+    let regions = &images.regions;
+    let each = images.each::<T>()?;
+    let grid = |(region, _): &(&[T], &[T])| {
+        Grid::new(regions, region, ratio, aligned).map_err(|[rows, columns]| {
+            err!(Limit, "expected at most {MOST_SAMPLES} samples of a bin, got {rows} by {columns}")
+        })
+    };
+    let grids = each.iter().map(grid).collect::<Result<Vec<_>>>()?;
+    let size: usize = shape[1..].iter().product();
+    fill_rows::<T>(shape[0], size, cost(size), |k, out| {
+        regions.align(&grids[k], each[k].1, has_own, out);
+    })
 }
 
 fn pool_kernel(input: &Array, rois: &Array, scale: f64, height: i64, width: i64) -> Result<(Array, Array)> {
     let (ty, _) = pool_type(&type_of(input), &type_of(rois), Some(scale), height.into(), width.into())?;
     let shape = sizes(&ty.shape)?;
     checked_numel(&shape)?;
-    let [regions, channels, rows, columns] = usizes(&shape)?;
-    let wide = wide(ty.dtype);
-    let (input, rois) = (dense(input, wide)?, dense(rois, wide)?);
-    let (out, places) = in_float!(wide, T => {
-        let images = Images::<T>::new(&input, &rois, scale)?;
-        let size = channels * rows * columns;
-        let (out, places) = fill_row_pairs::<T, i32>(regions, size, cost(size), |k, out, places| {
-            let [x1, y1, x2, y2] = images.corners(k).map(rounded);
-            let bin = |low: f64, high: f64, n: usize| ((high - low + 1.0).max(1.0) as T) / n as T;
-            let (bin_y, bin_x) = (bin(y1, y2, rows), bin(x1, x2, columns));
-            places.fill(-1);
-            for (y, x) in (0..rows).flat_map(|y| (0..columns).map(move |x| (y, x))) {
-                let (top, bottom) = reach(y, bin_y, y1, images.height);
-                let (left, right) = reach(x, bin_x, x1, images.width);
-                if bottom <= top || right <= left {
-                    continue;
-                }
-                for c in 0..channels {
-                    let (plane, mut greatest, mut place) = (images.plane(k, c), T::MIN, -1);
-                    for y in top..bottom {
-                        let start = y * images.width + left;
-                        for (at, &value) in (start..).zip(&plane[start..][..right - left]) {
-                            if value > greatest {
-                                (greatest, place) = (value, at as i32);
-                            }
-                        }
-                    }
-                    let i = (c * rows + y) * columns + x;
-                    (out[i], places[i]) = (greatest, place);
-                }
-            }
+    let images = Images::new(input, rois, scale, [shape[2], shape[3]])?;
+    let size: usize = shape[1..].iter().product();
+    let (out, places) = in_float!(images.data.dtype(), T => {
+        let each = images.each::<T>()?;
+        let (out, places) = fill_row_pairs::<T, i32>(shape[0], size, cost(size), |k, out, places| {
+            images.regions.max(each[k].0, each[k].1, out, places);
         })?;
         Ok::<_, fx_core::Error>((Array::from_vec(out, &shape)?, Array::from_vec(places, &shape)?))
     })?;
@@ -423,39 +283,22 @@ fn own(
     let (ty, _) = own_type(&type_of(input), &type_of(rois), Some(scale), height.into(), width.into())?;
     let shape = sizes(&ty.shape)?;
     checked_numel(&shape)?;
-    let [regions, channels, rows, columns] = usizes(&shape)?;
-    let wide = wide(ty.dtype);
-    let (input, rois) = (dense(input, wide)?, dense(rois, wide)?);
-    let (out, from) = in_float!(wide, T => {
-        let images = Images::<T>::new(&input, &rois, scale)?;
-        let grid = |k| Grid::new(images.corners(k), [rows, columns], ratio.unwrap_or(1), 0.5, None);
-        let grids = (0..regions).map(grid).collect::<Result<Vec<_>>>()?;
-        let size = channels * rows * columns;
-        let (out, from) = fill_row_pairs::<T, i32>(regions, size, cost(size), |k, out, from| {
-            let [x1, y1, x2, y2] = images.corners(k).map(rounded);
-            let bin = |low: f64, high: f64, n: usize| ((high - low).max(1.0) as T) / n as T;
-            let (bin_y, bin_x) = (bin(y1, y2, rows), bin(x1, x2, columns));
-            for (i, (out, from)) in out.iter_mut().zip(from).enumerate() {
-                // The channels of an output channel are those of its bins, one after the other.
-                let (y, x, plane) = (i / columns % rows, i % columns, images.plane(k, i));
-                *from = i as i32;
-                if ratio.is_some() {
-                    *out = grids[k].mean(plane, grids[k].taps(&images, [y, x]));
-                    continue;
-                }
-                let (top, bottom) = reach(y, bin_y, y1, images.height - 1);
-                let (left, right) = reach(x, bin_x, x1, images.width - 1);
-                *out = 0.0;
-                if bottom > top && right > left {
-                    let places = (top..bottom).flat_map(|y| (left..right).map(move |x| (y, x)));
-                    let sum = places.fold(0.0, |sum, (y, x)| sum + plane[y * images.width + x]);
-                    *out = sum / ((bottom - top) * (right - left)) as T;
-                }
+    let images = Images::new(input, rois, scale, [shape[2], shape[3]])?;
+    let size: usize = shape[1..].iter().product();
+    let out = in_float!(images.data.dtype(), T => {
+        let out = match ratio {
+            Some(ratio) => aligned_bins::<T>(&images, &shape, ratio, true, true)?,
+            None => {
+                let each = images.each::<T>()?;
+                fill_rows::<T>(shape[0], size, cost(size), |k, out| {
+                    images.regions.mean(each[k].0, each[k].1, out);
+                })?
             }
-        })?;
-        Ok::<_, fx_core::Error>((Array::from_vec(out, &shape)?, Array::from_vec(from, &shape)?))
+        };
+        Array::from_vec(out, &shape)
     })?;
-    Ok((out.cast(ty.dtype), from))
+    let from = (0..shape[0]).flat_map(|_| 0..size as i32).collect();
+    Ok((out.cast(ty.dtype), Array::from_vec(from, &shape)?))
 }
 
 #[expect(clippy::too_many_arguments, reason = "torchvision's schema")]
@@ -569,27 +412,24 @@ fn deform_kernel(
     let (groups, offset_groups) = (groups as usize, offset_groups as usize);
     let (taps, area) = (kh * kw, oh * ow);
     checked_numel(&[n, c, taps, area])?;
+    let deformed = Deformed {
+        channels: c,
+        input: [h, w],
+        kernel: [kh, kw],
+        stride: [stride_h, stride_w],
+        padding: [pad_h, pad_w],
+        dilation: [dilation_h, dilation_w],
+        output: [oh, ow],
+        groups: offset_groups,
+    };
     let wide = wide(ty.dtype);
-    let (x, moves) = (dense(input, wide)?, dense(offset, wide)?);
-    let mask = if use_mask { Some(dense(mask, wide)?) } else { None };
+    let (x, offsets) = (dense(input, wide)?, dense(offset, wide)?);
+    let factors = if use_mask { Some(dense(mask, wide)?) } else { None };
     let columns = in_float!(wide, T => {
-        let (x, moves) = (slice::<T>(&x), slice::<T>(&moves));
-        let mask = mask.as_ref().map(slice::<T>);
+        let (x, offsets, factors) = (slice::<T>(&x), slice::<T>(&offsets), factors.as_ref().map(slice::<T>));
         // One row for each tap of each channel of each image.
         let columns = fill_rows::<T>(n * c * taps, area, 8 * area, |row, out| {
-            let (image, channel, tap) = (row / (c * taps), row / taps % c, row % taps);
-            let plane = &x[(image * c + channel) * h * w..][..h * w];
-            let group = channel / (c / offset_groups).max(1);
-            let at = ((image * offset_groups + group) * taps + tap) * area;
-            for (place, out) in out.iter_mut().enumerate() {
-                let base = |at: usize, stride: i64, pad: i64, tap: usize, dilation: i64| {
-                    (at as i64).wrapping_mul(stride).wrapping_sub(pad).wrapping_add((tap as i64).wrapping_mul(dilation)) as T
-                };
-                let y = base(place / ow, stride_h, pad_h, tap / kw, dilation_h) + moves[2 * at + place];
-                let x = base(place % ow, stride_w, pad_w, tap % kw, dilation_w) + moves[2 * at + area + place];
-                let factor = mask.map_or(1.0, |mask| mask[at + place]);
-                *out = factor * zero_outside(plane, h, w, y, x);
-            }
+            deformed.row(row, x, offsets, factors, out);
         })?;
         Array::from_vec(columns, &[n, groups, c / groups * taps, area])
     })?;
@@ -597,21 +437,4 @@ fn deform_kernel(
     let out = weight.matmul(&columns)?.reshape(&shape)?;
     let bias = dense(bias, wide)?.reshape(&[o, 1, 1])?;
     Ok(out.add(&bias)?.cast(ty.dtype))
-}
-
-/// Returns the bilinear interpolation at a point of a plane that is surrounded by zeros.
-fn zero_outside<T: Element + Real>(plane: &[T], h: usize, w: usize, y: T, x: T) -> T {
-    let (rows, columns, below) = (T::from_f64(h as f64), T::from_f64(w as f64), T::ZERO - T::ONE);
-    if !(y > below && y < rows && x > below && x < columns) {
-        return T::ZERO;
-    }
-    let (y0, x0) = (T::floor(y), T::floor(x));
-    let (dy, dx) = (y - y0, x - x0);
-    let (y0, x0) = (y0.to_f64() as i64, x0.to_f64() as i64);
-    let at = |y: i64, x: i64| match (usize::try_from(y), usize::try_from(x)) {
-        (Ok(y), Ok(x)) if y < h && x < w => plane[y * w + x],
-        _ => T::ZERO,
-    };
-    let (ey, ex) = (T::ONE - dy, T::ONE - dx);
-    ey * ex * at(y0, x0) + ey * dx * at(y0, x0 + 1) + dy * ex * at(y0 + 1, x0) + dy * dx * at(y0 + 1, x0 + 1)
 }

@@ -2,6 +2,7 @@
 
 use fx_core::array::checked_numel;
 use fx_core::op::kind::IntVec;
+use fx_core::portable::fractional::Windows;
 use fx_core::{Array, DType, Dim, Op, Result, Shape, Tensor, TensorType, bail, kernels};
 
 use crate::kernel::chunks::fill_row_pairs;
@@ -70,27 +71,6 @@ fn pool_type(
     Ok((TensorType { dtype: x.dtype, shape: shape.clone() }, TensorType { dtype: DType::I64, shape }))
 }
 
-/// Returns where the windows of an axis begin, as PyTorch computes it.
-fn starts(sample: f64, size: usize, kernel: usize, out: usize, single: bool) -> Vec<usize> {
-    let mut starts = Vec::with_capacity(out);
-    if out > 1 {
-        let room = (size - kernel) as f64;
-        for i in 0..out - 1 {
-            // In the precision of the input, whose rounding decides.
-            let place = if single {
-                let alpha = room as f32 / (out - 1) as f32;
-                f64::from(((i as f32 + sample as f32) * alpha) as i32 - (sample as f32 * alpha) as i32)
-            } else {
-                let alpha = room / (out - 1) as f64;
-                ((i as f64 + sample) * alpha).trunc() - (sample * alpha).trunc()
-            };
-            starts.push((place.max(0.0) as usize).min(size - kernel));
-        }
-    }
-    starts.push(size - kernel);
-    starts
-}
-
 fn pool(x: &Array, kernel: &[i64], out: &[i64], random: &Array, n: usize) -> Result<(Array, Array)> {
     let (ty, _) = pool_type(&type_of(x), kernel, out, &type_of(random), n)?;
     let shape = sizes(&ty.shape)?;
@@ -101,51 +81,19 @@ fn pool(x: &Array, kernel: &[i64], out: &[i64], random: &Array, n: usize) -> Res
     let (inner, outer) = (&x.shape()[lead..], &shape[lead..]);
     let (planes, area, width): (usize, usize, usize) =
         (shape[..lead].iter().product(), inner.iter().product(), outer.iter().product());
-    let wide = wide(ty.dtype);
-    let (data, random) = (dense(x, wide)?, dense(random, DType::F64)?);
-    let random = slice::<f64>(&random);
-    // In three axes, the missing first ones of size 1.
     let three = |sizes: &[usize]| -> [usize; 3] {
         let mut all = [1; 3];
         all[3 - n..].copy_from_slice(sizes);
         all
     };
-    let ([_, height, line], [depth_out, height_out, line_out]) = (three(inner), three(outer));
-    let [depth_kernel, height_kernel, line_kernel] = three(&kernel);
-    // Where the elements of a window are, seen from its first one.
-    let taps: Vec<usize> = (0..depth_kernel * height_kernel)
-        .map(|row| (row / height_kernel * height + row % height_kernel) * line)
-        .flat_map(|row| row..row + line_kernel)
-        .collect();
+    let windows = Windows { input: three(inner), kernel: three(&kernel), output: three(outer) };
+    let cost = width.saturating_mul(kernel.iter().product());
+    let wide = wide(ty.dtype);
+    let (data, random) = (dense(x, wide)?, dense(random, wide)?);
     let (values, places) = in_float!(wide, T => {
-        let data = slice::<T>(&data);
-        let cost = width.saturating_mul(taps.len());
+        let (data, random) = (slice::<T>(&data), slice::<T>(&random));
         let (values, places) = fill_row_pairs::<T, i64>(planes, width, cost, |plane, values, places| {
-            let x = &data[plane * area..][..area];
-            // The numbers are for the axes from the last to the first.
-            let mut starts: Vec<Vec<usize>> = (0..n)
-                .map(|axis| {
-                    let sample = random[plane * n + n - 1 - axis];
-                    starts(sample, inner[axis], kernel[axis], outer[axis], wide == DType::F32)
-                })
-                .collect();
-            starts.splice(0..0, vec![vec![0]; 3 - n]);
-            let first = |depth: usize, row: usize| (starts[0][depth] * height + starts[1][row]) * line;
-            let rows = (0..depth_out).flat_map(|depth| (0..height_out).map(move |row| (depth, row)));
-            let lines = values.chunks_mut(line_out).zip(places.chunks_mut(line_out));
-            for ((depth, row), (values, places)) in rows.zip(lines) {
-                let first = first(depth, row);
-                for ((value, place), &column) in values.iter_mut().zip(places).zip(&starts[2]) {
-                    let at = first + column;
-                    let (mut greatest, mut found) = (x[at], at);
-                    for at in taps[1..].iter().map(|tap| at + tap) {
-                        if x[at] > greatest || x[at].is_nan() {
-                            (greatest, found) = (x[at], at);
-                        }
-                    }
-                    (*value, *place) = (greatest, found as i64);
-                }
-            }
+            windows.plane(&random[plane * n..][..n], &data[plane * area..][..area], values, places);
         })?;
         Ok::<_, fx_core::Error>((Array::from_vec(values, &shape)?, Array::from_vec(places, &shape)?))
     })?;

@@ -3,6 +3,7 @@
 //! `reduction` is `"mean"`, `"sum"` or `"none"`. Half precision is computed in `f32`.
 
 use fx_core::op::Flops::{PerInput, Unknown};
+use fx_core::portable::margin::multilabel;
 use fx_core::{
     Arg, Array, DType, Dim, Op, Result, Shape, TensorType, Type, TypeTree, Value, bail, err, kernels,
 };
@@ -228,26 +229,10 @@ fn labels(x: &Array, target: &Array, reduction: &str) -> Result<Array> {
     let wide = wide(x.dtype());
     let (data, target) = (dense(x, wide)?, dense(target, DType::I64)?);
     let out = in_float!(wide, T => {
-        let rows = slice::<T>(&data).chunks(c.max(1)).zip(slice::<i64>(&target).chunks(c.max(1)));
         let mut each = zeroed::<T>(if x.rank() < 2 { 1 } else { x.shape()[0] })?;
-        for (out, (row, classes)) in each.iter_mut().zip(rows) {
-            let mut is_target = vec![false; c];
-            let named = classes.iter().take_while(|&&class| class >= 0);
-            let mut targets = Vec::new();
-            for &class in named {
-                let at = usize::try_from(class).ok().filter(|&at| at < c);
-                let at = at.ok_or_else(|| err!(Index, "expected a class from -1 to {c}, got {class}"))?;
-                is_target[at] = true;
-                targets.push(at);
-            }
-            for &at in &targets {
-                for (&score, _) in row.iter().zip(&is_target).filter(|(_, is_target)| !**is_target) {
-                    let gap = 1.0 - row[at] + score;
-                    *out += if gap > 0.0 { gap } else { 0.0 };
-                }
-            }
-            *out /= c as T;
-        }
+        let (data, target) = (slice::<T>(&data), slice::<i64>(&target));
+        multilabel(data, target, c, &mut vec![false; c], &mut each)
+            .map_err(|class| err!(Index, "expected a class from -1 to {c}, got {class}"))?;
         let shape = if x.rank() < 2 { &[][..] } else { &x.shape()[..1] };
         reduced(each, shape, reduction, None)
     })?;

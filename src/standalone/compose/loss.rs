@@ -9,6 +9,15 @@ pub(super) static COMPOSITIONS: &[(Op, Composition)] = &[
         narrowed(of_classes(c, &x, 0.0)?, dtype)
     }),
     (crate::multi_margin_loss::OP, multi_margin),
+    (crate::multilabel_margin_loss::OP, |c| {
+        if matches!(c.get("reduction")?, Arg::Str(name) if &*name == "none") {
+            return Err(stays());
+        }
+        let dtype = c.tensor("x")?.dtype()?;
+        let (x, target) = (wide(c.get("x")?)?, c.get("target")?);
+        let each = with(c.op, [x, target], [("reduction", Arg::Str("none".into()))])?;
+        narrowed(reduced(c, each)?, dtype)
+    }),
     (crate::cross_entropy::OP, |c| {
         let dtype = c.tensor("x")?.dtype()?;
         let smoothing = c.number("label_smoothing")?;

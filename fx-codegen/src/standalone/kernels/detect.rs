@@ -1,19 +1,8 @@
-//! Detection: boxes that overlap, and regions of images.
+//! Detection: boxes that overlap, regions of images, and what a deformable convolution sees.
 
+use super::detection::{self, Grid};
+pub use super::detection::{Deformed, Regions};
 use super::math::Real;
-use super::sampling::bilinear;
-
-/// The lesser of two numbers, the other one of NaN.
-#[inline(always)]
-fn lesser<T: Real>(a: T, b: T) -> T {
-    if b < a || a != a { b } else { a }
-}
-
-/// The greater of two numbers, the other one of NaN.
-#[inline(always)]
-fn greater<T: Real>(a: T, b: T) -> T {
-    if b > a || a != a { b } else { a }
-}
 
 /// Writes the boxes `[n, 4]` that overlap none with a greater score by more than a share of their union, by
 /// decreasing score; and how many there are. `order` and `gone` hold a box each.
@@ -26,98 +15,22 @@ pub fn nms<T: Real>(
     kept: &mut [i64],
     count: &mut [i64],
 ) {
-    let n = scores.len();
-    let (order, gone) = (&mut order[..n], &mut gone[..n]);
-    for (i, at) in order.iter_mut().enumerate() {
-        *at = i as i64;
-    }
-    gone.fill(false);
-    // NaN counts as the greatest; of equal scores the first.
-    let rank = |i: i64| (scores[i as usize], scores[i as usize] != scores[i as usize]);
-    order.sort_unstable_by(|&i, &j| {
-        let ((a, a_nan), (b, b_nan)) = (rank(i), rank(j));
-        let by_score = b.partial_cmp(&a).unwrap_or(core::cmp::Ordering::Equal);
-        b_nan.cmp(&a_nan).then(by_score).then(i.cmp(&j))
-    });
-    let area = |b: &[T]| (b[2] - b[0]) * (b[3] - b[1]);
-    let mut found = 0;
-    for place in 0..n {
-        let i = order[place] as usize;
-        if gone[i] {
-            continue;
-        }
-        kept[found] = i as i64;
-        found += 1;
-        let a = &boxes[4 * i..][..4];
-        for &j in &order[place + 1..] {
-            let j = j as usize;
-            if gone[j] {
-                continue;
-            }
-            let b = &boxes[4 * j..][..4];
-            let side = |low: usize, high: usize| {
-                greater(lesser(a[high], b[high]) - greater(a[low], b[low]), T::ZERO)
-            };
-            let common = side(0, 2) * side(1, 3);
-            gone[j] = (common / (area(a) + area(b) - common)).to_f64() > threshold;
-        }
-    }
-    count[0] = found as i64;
+    count[0] = detection::nms(boxes, scores, threshold, order, gone, kept) as i64;
 }
 
-/// How regions of images `[count, channels, height, width]` are pooled.
-#[derive(Clone, Copy)]
-pub struct Regions {
-    /// The number of images.
-    pub count: usize,
-    /// Their channels.
-    pub channels: usize,
-    /// Their height.
-    pub height: usize,
-    /// Their width.
-    pub width: usize,
-    /// The rows of bins.
-    pub rows: usize,
-    /// The columns of bins.
-    pub columns: usize,
-    /// What corners are multiplied by.
-    pub scale: f64,
-    /// The samples of a bin along each axis; as many as it has pixels, if it is not above 0.
-    pub ratio: i64,
-    /// Whether regions are moved by half a pixel, and not at least a pixel large.
-    pub aligned: bool,
-}
-
-/// The most samples of a bin.
-const MOST: f64 = 16_777_216.0;
-
-/// The bins of a region: where they begin, how large they are, and how many samples each has.
-type Grid<T> = ([T; 2], [T; 2], [usize; 2]);
-
-fn grid<T: Real>(region: &[T], sizes: &Regions) -> Result<Grid<T>, &'static str> {
-    let (shift, scale) = (T::from_f64(if sizes.aligned { 0.5 } else { 0.0 }), T::from_f64(sizes.scale));
-    let at = region[0].to_f64();
-    if !(at >= 0.0 && at < sizes.count as f64) {
-        return Err("a region is of an image that does not exist");
+/// Calls `run` with each region `[k, 5]`, the planes of its image, and where its results begin.
+fn each<T: Real>(
+    images: &[T],
+    regions: &[T],
+    sizes: Regions,
+    len: usize,
+    mut run: impl FnMut(&[T], &[T], usize) -> Result<(), &'static str>,
+) -> Result<(), &'static str> {
+    for (k, region) in regions.chunks_exact(5).enumerate() {
+        let image = sizes.image(region).ok_or("a region is of an image that does not exist")?;
+        run(region, sizes.planes(images, image), k * len)?;
     }
-    let [x1, y1, x2, y2] = [1, 2, 3, 4].map(|i| region[i] * scale - shift);
-    let extent = |low: T, high: T| {
-        if !sizes.aligned && high - low < T::ONE { T::ONE } else { high - low }
-    };
-    let bin =
-        [extent(y1, y2) / T::from_f64(sizes.rows as f64), extent(x1, x2) / T::from_f64(sizes.columns as f64)];
-    let samples = bin.map(|bin| match sizes.ratio {
-        1.. => sizes.ratio as f64,
-        _ => {
-            let n = T::ceil(bin).to_f64();
-            if n < 0.0 { 0.0 } else { n }
-        }
-    });
-    let all = samples[0] * samples[1];
-    if all > MOST || all.is_nan() {
-        return Err("a region needs too many samples");
-    }
-    Ok(([y1, x1], bin, samples.map(|n| n as usize)))
+    Ok(())
 }
 
 /// Takes the means of bilinear samples in the bins of regions `[k, 5]`: an image and the corners.
@@ -125,40 +38,61 @@ pub fn roi_align<T: Real>(
     images: &[T],
     regions: &[T],
     sizes: Regions,
+    (ratio, aligned, has_own): (i64, bool, bool),
     out: &mut [T],
 ) -> Result<(), &'static str> {
-    let Regions { channels, height, width, rows, columns, .. } = sizes;
-    let (bins, area) = (rows * columns, height * width);
-    for region in regions.chunks_exact(5) {
-        grid(region, &sizes)?;
+    let channels = if has_own { sizes.channels / (sizes.rows * sizes.columns) } else { sizes.channels };
+    let len = channels * sizes.rows * sizes.columns;
+    each(images, regions, sizes, len, |region, image, at| {
+        let grid =
+            Grid::new(&sizes, region, ratio, aligned).map_err(|_| "a region needs too many samples")?;
+        sizes.align(&grid, image, has_own, &mut out[at..][..len]);
+        Ok(())
+    })
+}
+
+/// Takes the maxima of the pixels in the bins of regions, and their places.
+pub fn roi_pool<T: Real>(
+    images: &[T],
+    regions: &[T],
+    sizes: Regions,
+    out: &mut [T],
+    places: &mut [i32],
+) -> Result<(), &'static str> {
+    let len = sizes.channels * sizes.rows * sizes.columns;
+    each(images, regions, sizes, len, |region, image, at| {
+        sizes.max(region, image, &mut out[at..][..len], &mut places[at..][..len]);
+        Ok(())
+    })
+}
+
+/// Takes the means of the pixels in the bins of regions, which have channels of their own.
+pub fn ps_roi_pool<T: Real>(
+    images: &[T],
+    regions: &[T],
+    sizes: Regions,
+    out: &mut [T],
+) -> Result<(), &'static str> {
+    let bins = sizes.rows * sizes.columns;
+    let len = sizes.channels / bins * bins;
+    each(images, regions, sizes, len, |region, image, at| {
+        sizes.mean(region, image, &mut out[at..][..len]);
+        Ok(())
+    })
+}
+
+/// Numbers the results of a region, which are `of` ones.
+pub fn numbered(of: usize, out: &mut [i32]) {
+    out.chunks_exact_mut(if of == 0 { 1 } else { of })
+        .for_each(|out| out.iter_mut().zip(0..).for_each(|(out, i)| *out = i));
+}
+
+/// Writes what each tap of a deformable convolution sees, `[n * channels * taps, places]`.
+pub fn deformed<T: Real>(how: Deformed, x: &[T], offsets: &[T], factors: Option<&[T]>, out: &mut [T]) {
+    let places = how.output[0] * how.output[1];
+    if places > 0 {
+        out.chunks_exact_mut(places)
+            .enumerate()
+            .for_each(|(row, out)| how.row(row, x, offsets, factors, out));
     }
-    if out.is_empty() {
-        return Ok(());
-    }
-    for (region, out) in regions.chunks_exact(5).zip(out.chunks_exact_mut(channels * bins)) {
-        let (start, size, samples) = grid(region, &sizes)?;
-        let image = &images[region[0].to_f64() as usize * channels * area..][..channels * area];
-        out.fill(T::ZERO);
-        for bin in 0..bins {
-            let at = [bin / columns, bin % columns];
-            let place = |axis: usize, i: usize| {
-                let n = T::from_f64(samples[axis] as f64);
-                let inner = (T::from_f64(i as f64) + T::from_f64(0.5)) * size[axis] / n;
-                start[axis] + T::from_f64(at[axis] as f64) * size[axis] + inner
-            };
-            for i in 0..samples[0] {
-                for j in 0..samples[1] {
-                    let Some(taps) = bilinear(place(0, i), place(1, j), height, width) else { continue };
-                    for (plane, out) in image.chunks_exact(area).zip(out.chunks_exact_mut(bins)) {
-                        let [a, b, c, d] = taps.map(|(at, weight)| weight * plane[at]);
-                        out[bin] = out[bin] + (a + b + c + d);
-                    }
-                }
-            }
-        }
-        let n =
-            T::from_f64(if samples[0] * samples[1] == 0 { 1.0 } else { (samples[0] * samples[1]) as f64 });
-        out.iter_mut().for_each(|out| *out = *out / n);
-    }
-    Ok(())
 }

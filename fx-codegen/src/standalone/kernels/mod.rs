@@ -46,5 +46,5 @@ mod walk;
 mod window;
 pub mod winograd;
 
-use fx_core::portable::{philox, resampling, sampling, select};
+use fx_core::portable::{detection, philox, resampling, sampling, select};
 use fx_core::{math, row};

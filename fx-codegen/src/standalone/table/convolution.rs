@@ -22,6 +22,8 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("max_pool1d_with_indices", max_pool),
     ("max_pool2d_with_indices", max_pool),
     ("max_pool3d_with_indices", max_pool),
+    ("fractional_max_pool2d", fractional_pool),
+    ("fractional_max_pool3d", fractional_pool),
     ("avg_pool1d", average_pool),
     ("avg_pool2d", average_pool),
     ("avg_pool3d", average_pool),
@@ -286,6 +288,31 @@ fn max_pool(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (positions, out) = l.out(DType::I64, shape);
     l.call("pool::max_positions", vec![geometry, read(&x), out]);
     Ok(Arg::tuple([Arg::Leaf(view), Arg::Leaf(positions)]))
+}
+
+fn fractional_pool(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (x, samples) = (args.view("x")?, args.view("random_samples")?);
+    args.expect_float(x)?;
+    let n = if args.op.name == "fractional_max_pool2d" { 2 } else { 3 };
+    let results = args.results();
+    let Some((dtype, shape)) = results.first() else { bail!(Unresolved, "it has no result") };
+    let input = three(&x.shape[x.rank() - n..]);
+    let kernel = three_numbers(&args.ints("kernel_size")?.unwrap_or_default(), n, 1);
+    let output = three(&shape[shape.len() - n..]);
+    for ((size, kernel), output) in input.iter().zip(&kernel).zip(&output) {
+        l.require(size - &(kernel + output) + 1);
+    }
+    let windows = [("input", list(&input)), ("kernel", list(&kernel)), ("output", list(&output))];
+    let windows = fields("fractional::Windows", windows.into());
+    let (x, samples) = (l.contiguous(x), l.contiguous(samples));
+    let (view, out) = l.out(*dtype, shape);
+    let (places, found) = l.out(DType::I64, shape);
+    let axes = text(n.to_string());
+    l.call(
+        "fractional::Windows::planes",
+        vec![wrap("&", windows, ""), axes, read(&samples), read(&x), out, found],
+    );
+    Ok(Arg::tuple([Arg::Leaf(view), Arg::Leaf(places)]))
 }
 
 fn average_pool(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {

@@ -8,6 +8,7 @@ mod fft;
 mod index;
 mod linalg;
 mod lists;
+mod loss;
 mod mask;
 mod network;
 mod numbers;
@@ -66,6 +67,7 @@ const TABLES: &[&[(&str, Emit)]] = &[
     index::TABLE,
     linalg::TABLE,
     lists::TABLE,
+    loss::TABLE,
     mask::TABLE,
     network::TABLE,
     numbers::TABLE,

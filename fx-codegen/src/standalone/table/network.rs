@@ -100,7 +100,7 @@ fn matmul(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
 }
 
 /// Computes a product of batches of matrices; `shape` is that of the result.
-fn product(l: &mut Lowering<'_>, a: &View, b: &View, shape: &[Dim], out: Pieces) -> Result<()> {
+pub(super) fn product(l: &mut Lowering<'_>, a: &View, b: &View, shape: &[Dim], out: Pieces) -> Result<()> {
     let missing = usize::from(a.rank() == 1) + usize::from(b.rank() == 1);
     let batch = &shape[..(shape.len() + missing).saturating_sub(2)];
     let (a, b) = operands(a, b)?;
