@@ -10,21 +10,69 @@ use smallvec::SmallVec;
 use crate::eval::Inputs;
 use crate::{Arg, Array, DType, Tensor, Tree, Value};
 
-/// What an argument that is a tensor must be.
+/// What a leaf of an argument must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Leaf {
-    pub(crate) dtype: DType,
-    pub(crate) rank: u8,
+pub(crate) enum Leaf {
+    Tensor {
+        dtype: DType,
+        rank: u8,
+    },
+    /// Any integer.
+    Int,
 }
 
 impl Leaf {
-    pub(crate) fn of(array: &Array) -> Leaf {
-        Leaf { dtype: array.dtype(), rank: array.rank() as u8 }
+    fn of(array: &Array) -> Leaf {
+        Leaf::Tensor { dtype: array.dtype(), rank: array.rank() as u8 }
     }
 
     fn fits(&self, tensor: &Tensor) -> bool {
         tensor.shared_array().is_some_and(|array| *self == Leaf::of(array))
     }
+}
+
+/// Returns whether an argument has the structure that is expected.
+fn fits(expected: &Arg<Leaf>, arg: &Value) -> bool {
+    let all = |a: &[Arg<Leaf>], b: &[Value]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| fits(a, b));
+    match (expected, arg) {
+        (Arg::Leaf(leaf), Arg::Leaf(tensor)) => leaf.fits(tensor),
+        (Arg::Leaf(Leaf::Int), Arg::Int(_)) => true,
+        (Arg::Tuple(a), Arg::Tuple(b)) | (Arg::List(a), Arg::List(b)) => all(a, b),
+        (Arg::Dict(a), Arg::Dict(b)) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|((k, a), (l, b))| k == l && fits(a, b))
+        }
+        (expected, arg) => expected.same_literal(arg),
+    }
+}
+
+/// Visits the integers of an argument that [`Leaf::Int`] stands for.
+pub(crate) fn for_each_integer(arg: &Value, visit: &mut dyn FnMut(i64)) {
+    match arg {
+        Arg::Int(n) => visit(*n),
+        Arg::Tuple(items) | Arg::List(items) => items.iter().for_each(|item| for_each_integer(item, visit)),
+        Arg::Dict(entries) => entries.iter().for_each(|(_, item)| for_each_integer(item, visit)),
+        _ => {}
+    }
+}
+
+/// Returns an argument with `replace` in the place of the integers that [`for_each_integer`] visits.
+fn with_integers<L: Clone>(arg: &Arg<L>, replace: &mut dyn FnMut(i64) -> Arg<L>) -> Arg<L> {
+    match arg {
+        Arg::Int(n) => replace(*n),
+        Arg::Tuple(items) => Arg::tuple(items.iter().map(|item| with_integers(item, replace))),
+        Arg::List(items) => Arg::list(items.iter().map(|item| with_integers(item, replace))),
+        Arg::Dict(entries) => {
+            Arg::dict(entries.iter().map(|(key, item)| (&**key, with_integers(item, replace))))
+        }
+        other => other.clone(),
+    }
+}
+
+/// For each argument, whether a structure is for all values of its integers.
+pub(crate) type Open = [bool];
+
+fn is_open(open: &Open, at: usize) -> bool {
+    open.get(at).copied().unwrap_or(false)
 }
 
 /// The structure of the arguments: tuples, lists and maps with their lengths and keys, numbers and texts, and the
@@ -36,11 +84,14 @@ pub(crate) struct Signature {
 }
 
 impl Signature {
-    pub(crate) fn of(args: &[Value]) -> Signature {
-        let none = Leaf { dtype: DType::Bool, rank: u8::MAX };
+    pub(crate) fn of(args: &[Value], open: &Open) -> Signature {
+        let none = Leaf::Tensor { dtype: DType::Bool, rank: u8::MAX };
         let leaf = |tensor: &Tensor| tensor.shared_array().map_or(none, |array| Leaf::of(array));
-        let types = args.iter().map(|arg| arg.map(&mut { leaf }));
-        Signature { args: types.collect(), hash: hash_of(args) }
+        let types = args.iter().enumerate().map(|(at, arg)| match arg.map(&mut { leaf }) {
+            arg if is_open(open, at) => with_integers(&arg, &mut |_| Arg::Leaf(Leaf::Int)),
+            arg => arg,
+        });
+        Signature { args: types.collect(), hash: hash_of(args, open) }
     }
 
     pub(crate) fn fits(&self, args: Inputs<'_>) -> bool {
@@ -52,7 +103,7 @@ impl Signature {
                     .zip(tensors)
                     .all(|(expected, tensor)| matches!(expected, Arg::Leaf(leaf) if leaf.fits(tensor))),
                 Inputs::Values(values) => {
-                    self.args.iter().zip(values).all(|(expected, arg)| expected.eq_by(arg, &Leaf::fits))
+                    self.args.iter().zip(values).all(|(expected, arg)| fits(expected, arg))
                 }
             }
     }
@@ -60,7 +111,7 @@ impl Signature {
     /// Says in words where arguments differ first.
     pub(crate) fn difference(&self, args: &[Value], names: &[Arc<str>]) -> String {
         for (at, (expected, arg)) in self.args.iter().zip(args).enumerate() {
-            if !expected.eq_by(arg, &Leaf::fits) {
+            if !fits(expected, arg) {
                 let name = names.get(at).map_or("?", |name| &**name);
                 return describe(&format!("argument {name}"), expected, arg);
             }
@@ -71,11 +122,11 @@ impl Signature {
 
 fn describe(place: &str, expected: &Arg<Leaf>, arg: &Value) -> String {
     match (expected, arg) {
-        (Arg::Leaf(leaf), Arg::Leaf(tensor)) => match tensor.shared_array() {
-            Some(array) if array.dtype() != leaf.dtype => {
-                format!("{place}: dtype {}, got {}", leaf.dtype, array.dtype())
+        (Arg::Leaf(Leaf::Tensor { dtype, rank }), Arg::Leaf(tensor)) => match tensor.shared_array() {
+            Some(array) if array.dtype() != *dtype => {
+                format!("{place}: dtype {dtype}, got {}", array.dtype())
             }
-            Some(array) => format!("{place}: {} axes, got {}", leaf.rank, array.rank()),
+            Some(array) => format!("{place}: {rank} axes, got {}", array.rank()),
             None => format!("{place}: a tensor without a value"),
         },
         (Arg::Tuple(a), Arg::Tuple(b)) | (Arg::List(a), Arg::List(b)) => {
@@ -83,7 +134,7 @@ fn describe(place: &str, expected: &Arg<Leaf>, arg: &Value) -> String {
                 return format!("{place}: {} items, got {}", a.len(), b.len());
             }
             let mut items = a.iter().zip(b.iter()).enumerate();
-            match items.find(|(_, (a, b))| !a.eq_by(b, &Leaf::fits)) {
+            match items.find(|(_, (a, b))| !fits(a, b)) {
                 Some((i, (a, b))) => describe(&format!("{place}[{i}]"), a, b),
                 None => format!("{place}: other items"),
             }
@@ -95,11 +146,12 @@ fn describe(place: &str, expected: &Arg<Leaf>, arg: &Value) -> String {
             if expected != got {
                 return format!("{place}: keys {}, got {}", keys(expected), keys(got));
             }
-            match a.iter().zip(b.iter()).find(|((_, a), (_, b))| !a.eq_by(b, &Leaf::fits)) {
+            match a.iter().zip(b.iter()).find(|((_, a), (_, b))| !fits(a, b)) {
                 Some(((key, a), (_, b))) => describe(&format!("{place}[{key:?}]"), a, b),
                 None => format!("{place}: other items"),
             }
         }
+        (Arg::Leaf(Leaf::Int), arg) => format!("{place}: an integer, got {}", shown(arg)),
         _ => format!("{place}: {}, got {}", shown(expected), shown(arg)),
     }
 }
@@ -122,8 +174,11 @@ impl std::fmt::Display for Signature {
             f.write_str(separator)?;
             arg.write(
                 f,
-                &mut |leaf, out| {
-                    write!(out, "{}[{}]", leaf.dtype, vec!["_"; usize::from(leaf.rank)].join(", "))
+                &mut |leaf, out| match leaf {
+                    Leaf::Tensor { dtype, rank } => {
+                        write!(out, "{dtype}[{}]", vec!["_"; usize::from(*rank)].join(", "))
+                    }
+                    Leaf::Int => out.write_str("int"),
                 },
                 &mut |_, out| out.write_str("a graph"),
             )?;
@@ -133,15 +188,22 @@ impl std::fmt::Display for Signature {
 }
 
 /// Hashes arguments so that those with one signature hash alike.
-fn hash_of(args: &[Value]) -> u64 {
+fn hash_of(args: &[Value], open: &Open) -> u64 {
     let mut hasher = FxHasher::default();
-    for arg in args {
+    let mut hash = |arg: &Value| {
         arg.hash_by(&mut hasher, &mut |tensor, hasher| {
             if let Some(array) = tensor.shared_array() {
                 hasher.write_u8(array.dtype() as u8);
                 hasher.write_u8(array.rank() as u8);
             }
         });
+    };
+    for (at, arg) in args.iter().enumerate() {
+        match arg {
+            Arg::Leaf(_) => hash(arg),
+            arg if is_open(open, at) => hash(&with_integers(arg, &mut |_| Arg::Int(0))),
+            arg => hash(arg),
+        }
     }
     hasher.finish()
 }
@@ -186,7 +248,7 @@ impl<T: Signed> BySignature<T> {
     }
 
     /// Returns the entry for these arguments, the one that was found last first.
-    pub(crate) fn find(&self, args: Inputs<'_>) -> Option<&Arc<T>> {
+    pub(crate) fn find(&self, args: Inputs<'_>, open: &Open) -> Option<&Arc<T>> {
         if let Some(last) = self.last().filter(|entry| entry.signature().fits(args)) {
             return Some(last);
         }
@@ -194,7 +256,7 @@ impl<T: Signed> BySignature<T> {
         let found = if self.list.len() < INDEXED {
             (0..self.list.len()).find(fits)
         } else {
-            self.by_hash.get(&hash_of(&args.values()))?.iter().map(|at| *at as usize).find(fits)
+            self.by_hash.get(&hash_of(&args.values(), open))?.iter().map(|at| *at as usize).find(fits)
         }?;
         self.last.store(found, Ordering::Relaxed);
         Some(&self.list[found])

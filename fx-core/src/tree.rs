@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::{Arg, DType, Dim, Error, Result, Tensor, Value, bail, err};
+use crate::{Arg, DType, Dim, Error, Result, Scalar, Tensor, Value, bail, err};
 
 /// A structure of tensors and plain values.
 #[diagnostic::on_unimplemented(
@@ -17,6 +17,14 @@ pub trait Tree: Sized {
     /// Returns the structure, with a leaf for each tensor, if the type alone determines it; the error says
     /// what is missing.
     fn structure() -> Result<Arg<()>>;
+
+    /// Returns whether [`from_value`](Tree::from_value) takes a symbol, [`Arg::Dim`], where it takes an integer.
+    ///
+    /// A pure compiled function gives such arguments symbols: calls that differ only in integers whose values its
+    /// Rust code does not ask for take one path.
+    fn takes_symbols() -> bool {
+        false
+    }
 
     /// Returns the structure with its values.
     fn to_value(&self) -> Value;
@@ -51,6 +59,9 @@ impl Tree for Tensor {
     fn structure() -> Result<Arg<()>> {
         Ok(Arg::Leaf(()))
     }
+    fn takes_symbols() -> bool {
+        true
+    }
     fn to_value(&self) -> Value {
         Arg::Leaf(self.clone())
     }
@@ -60,6 +71,7 @@ impl Tree for Tensor {
             Arg::Bool(_) | Arg::Int(_) | Arg::Float(_) => {
                 Ok(Tensor::from_scalar(value.scalar().expect("a number")))
             }
+            Arg::Dim(_) if let Some(n) = integer(value) => Ok(Tensor::from_scalar(Scalar::Int(n))),
             _ => wrong("a tensor", value),
         }
     }
@@ -101,6 +113,9 @@ macro_rules! literals {
                 Err(err!(Structure, "the value of {} is not known before tracing", $what)
                     .help("fix it, for example with `.constant(\"rate\", 0.5)`, or pass a tensor"))
             }
+            fn takes_symbols() -> bool {
+                true
+            }
             fn to_value(&self) -> Value {
                 let $x = self;
                 $make
@@ -140,6 +155,9 @@ impl Tree for DType {
         Err(err!(Structure, "the value of a dtype is not known before tracing")
             .help("fix it, for example with `.constant(\"dtype\", DType::F32)`"))
     }
+    fn takes_symbols() -> bool {
+        true
+    }
     fn to_value(&self) -> Value {
         Arg::DType(*self)
     }
@@ -160,6 +178,9 @@ impl Tree for Dim {
         Err(err!(Structure, "the value of an integer is not known before tracing")
             .help("make it a symbol with `.input(\"at\", \"<at>\")`, or fix it with `.constant(\"at\", 3)`"))
     }
+    fn takes_symbols() -> bool {
+        true
+    }
     fn to_value(&self) -> Value {
         Arg::dim(self.clone())
     }
@@ -179,6 +200,9 @@ impl Tree for () {
     fn structure() -> Result<Arg<()>> {
         Ok(Arg::tuple([]))
     }
+    fn takes_symbols() -> bool {
+        true
+    }
     fn to_value(&self) -> Value {
         Arg::tuple([])
     }
@@ -197,6 +221,9 @@ macro_rules! tuples {
         impl<$($t: Tree),*> Tree for ($($t,)*) {
             fn structure() -> Result<Arg<()>> {
                 Ok(Arg::tuple([$($t::structure()?),*]))
+            }
+            fn takes_symbols() -> bool {
+                true $(&& $t::takes_symbols())*
             }
             fn to_value(&self) -> Value {
                 Arg::tuple([$(self.$i.to_value()),*])
@@ -227,6 +254,9 @@ impl<T: Tree> Tree for Vec<T> {
     fn structure() -> Result<Arg<()>> {
         open_structure("the length of a Vec")
     }
+    fn takes_symbols() -> bool {
+        T::takes_symbols()
+    }
     fn to_value(&self) -> Value {
         Arg::list(self.iter().map(T::to_value))
     }
@@ -245,6 +275,9 @@ impl<T: Tree, const N: usize> Tree for [T; N] {
     fn structure() -> Result<Arg<()>> {
         Ok(Arg::list((0..N).map(|_| T::structure()).collect::<Result<Vec<_>>>()?))
     }
+    fn takes_symbols() -> bool {
+        T::takes_symbols()
+    }
     fn to_value(&self) -> Value {
         Arg::list(self.iter().map(T::to_value))
     }
@@ -262,6 +295,9 @@ impl<T: Tree> Tree for Option<T> {
     fn structure() -> Result<Arg<()>> {
         open_structure("whether an Option is given")
     }
+    fn takes_symbols() -> bool {
+        T::takes_symbols()
+    }
     fn to_value(&self) -> Value {
         self.as_ref().map_or(Arg::None, T::to_value)
     }
@@ -276,6 +312,9 @@ impl<T: Tree> Tree for Option<T> {
 impl<T: Tree> Tree for Box<T> {
     fn structure() -> Result<Arg<()>> {
         T::structure()
+    }
+    fn takes_symbols() -> bool {
+        T::takes_symbols()
     }
     fn to_value(&self) -> Value {
         T::to_value(self)
@@ -292,6 +331,9 @@ impl<T: Tree> Tree for Box<T> {
 impl<T: Tree> Tree for Result<T> {
     fn structure() -> Result<Arg<()>> {
         T::structure()
+    }
+    fn takes_symbols() -> bool {
+        T::takes_symbols()
     }
     fn to_value(&self) -> Value {
         match self {
@@ -311,6 +353,9 @@ impl<T: Tree> Tree for Result<T> {
 impl<T: Tree> Tree for BTreeMap<String, T> {
     fn structure() -> Result<Arg<()>> {
         open_structure("the keys of a map")
+    }
+    fn takes_symbols() -> bool {
+        T::takes_symbols()
     }
     fn to_value(&self) -> Value {
         Arg::dict(self.iter().map(|(key, value)| (key.as_str(), value.to_value())))
@@ -332,6 +377,9 @@ impl<T: Tree> Tree for BTreeMap<String, T> {
 impl<T: Tree, S: std::hash::BuildHasher + Default> Tree for HashMap<String, T, S> {
     fn structure() -> Result<Arg<()>> {
         open_structure("the keys of a map")
+    }
+    fn takes_symbols() -> bool {
+        T::takes_symbols()
     }
     fn to_value(&self) -> Value {
         let sorted: BTreeMap<&String, &T> = self.iter().collect();

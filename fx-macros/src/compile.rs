@@ -13,7 +13,6 @@ use syn::{
 
 use crate::function::{Function, expand_or_keep};
 use crate::options::{Options, cfg_attributes, collect, crate_path, private};
-use crate::signature::Argument;
 
 /// What stands in the parentheses of `#[fx::compile(..)]`.
 #[derive(Default)]
@@ -41,7 +40,10 @@ fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
     }
     let (ident, vis, result) = (&function.item.sig.ident, &function.item.vis, &function.result);
     let (name, values) = (function.name(), function.values(&fx));
-    let names = function.arguments.iter().map(Argument::name);
+    let arguments = function.arguments.iter().map(|argument| {
+        let (name, owned) = (argument.name(), argument.owned(&fx));
+        quote!((#name, <#owned as #fx::Tree>::takes_symbols))
+    });
     let cfg = cfg_attributes(&function.item.attrs);
     let inner = function.inner("__compiled", "__run", &name, &fx);
     let outer = function.outer(&quote!(#fx::call_compiled::<#result>(#ident::compiled(), #values)));
@@ -66,7 +68,7 @@ fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
                     #fx::std::sync::LazyLock::new(|| {
                         let place =
                             #fx::SourceLoc::new(#fx::std::file!(), #fx::std::line!(), #fx::std::column!());
-                        #fx::compiled(#name, &[#(#names),*], __run, place)#options
+                        #fx::compiled(#name, &[#(#arguments),*], __run, place)#options
                     });
                 &__COMPILED
             }

@@ -179,7 +179,7 @@ fn implementation(
     let (impl_generics, _, where_clause) = generics.split_for_impl();
     let inputs = arguments.iter().map(|argument| {
         let (name, owned) = (argument.name(), argument.owned(fx));
-        quote!(#fx::InputDecl::new(#name, <#owned as #fx::Tree>::structure()))
+        quote!(#fx::InputDecl::of::<#owned>(#name))
     });
     let values = Ident::new("__values", Span::mixed_site());
     let (restore, variables) = signature::restore(arguments, &values, "forward", fx);

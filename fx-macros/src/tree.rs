@@ -78,11 +78,18 @@ fn expand(input: &DeriveInput, fields: &Fields, fx: &TokenStream, bodies: &Bodie
     }
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     let Bodies { structure, to_value, from_value, failed } = bodies;
+    let takes_symbols = fields.iter().map(|field| {
+        let ty = &field.ty;
+        quote_spanned!(at(ty)=> && <#ty as #fx::Tree>::takes_symbols())
+    });
     quote! {
         #[automatically_derived]
         impl #impl_generics #fx::Tree for #ident #type_generics #where_clause {
             fn structure() -> #fx::Result<#fx::Arg<()>> {
                 #fx::std::result::Result::Ok(#structure)
+            }
+            fn takes_symbols() -> bool {
+                true #(#takes_symbols)*
             }
             fn to_value(&self) -> #fx::Value {
                 #to_value

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::event::{Event, Wire};
 use super::segment::{Expected, Segment, Size, Slot};
-use crate::module::{Visitor, VisitorMut};
+use crate::module::{InputDecl, Visitor, VisitorMut};
 use crate::trace::{Traceable, apply_at};
 use crate::{
     Arg, Array, Dim, GraphModule, Module, Parameter, Result, Tensor, TensorType, TypeTree, Value, err,
@@ -145,8 +145,8 @@ impl Traceable<BySegment> for Replay<'_> {
         format!("segment{}", self.segment.id)
     }
 
-    fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
-        self.inputs().into_iter().map(|(name, ty)| (name, Ok(ty.map(&mut |_| ())))).collect()
+    fn arguments(&self) -> Vec<InputDecl> {
+        self.inputs().into_iter().map(|(name, ty)| InputDecl::new(name, Ok(ty.map(&mut |_| ())))).collect()
     }
 
     fn root(&self) -> Option<&dyn Module> {

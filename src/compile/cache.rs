@@ -49,6 +49,8 @@ pub(super) struct Cache {
     pub(super) options: Options,
     constants: ArcSwap<Constants>,
     pub(super) argument_names: Arc<[Arc<str>]>,
+    /// For each argument, whether a path is for all values of its integers.
+    pub(super) open_arguments: Arc<[bool]>,
     segments: ArcSwap<Vec<Arc<Segment>>>,
     /// The segment with which calls begin.
     first: AtomicU64,
@@ -137,7 +139,7 @@ impl Cache {
         place: SourceLoc,
         options: Options,
         constants: Constants,
-        argument_names: Arc<[Arc<str>]>,
+        (argument_names, open_arguments): (Arc<[Arc<str>]>, Arc<[bool]>),
     ) -> Cache {
         let file = options.folder.as_ref().map(|folder| {
             let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
@@ -150,6 +152,7 @@ impl Cache {
             place,
             constants: ArcSwap::from_pointee(constants),
             argument_names,
+            open_arguments,
             segments: ArcSwap::default(),
             replay: options.pure.map(Replay::new),
             options,

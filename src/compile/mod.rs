@@ -381,8 +381,9 @@ impl<T: Traceable<M>, M> Function<T, M> {
                 name => name,
             };
             let constants = Constants::of(self.function.root());
-            let names = arguments.into_iter().map(|(name, _)| Arc::from(name)).collect();
-            let cache = Arc::new(Cache::new(name, self.place.clone(), options, constants, names));
+            let open = arguments.iter().map(|argument| argument.takes_symbols).collect();
+            let names = arguments.into_iter().map(|argument| Arc::from(argument.name)).collect();
+            let cache = Arc::new(Cache::new(name, self.place.clone(), options, constants, (names, open)));
             cache.load_kept();
             Shared { cache, types }
         }))
@@ -451,7 +452,7 @@ impl<T: Traceable<M>, M> Function<T, M> {
         let replay = cache.replay.as_ref().filter(|replay| replay.is_pure());
         let mut recorded = None;
         if let Some(replay) = replay {
-            match replay.run(args, &shared.cache.argument_names, counts) {
+            match replay.run(args, (&cache.argument_names, &cache.open_arguments), counts) {
                 Outcome::Hit(value, runs) => {
                     add(&counts.runs, runs);
                     return Ok(value);
@@ -476,6 +477,10 @@ impl<T: Traceable<M>, M> Function<T, M> {
             Err(error) if error.source_loc().is_none() && args.len() != names.len() => {
                 let help = format!("its arguments are ({})", names.join(", "));
                 Err(error.at(SourceLoc::caller()).help(help))
+            }
+            // Neither does a graph of an argument that does not fit.
+            Err(error) if error.source_loc().is_none() && self.function.root().is_some() => {
+                Err(error.at(SourceLoc::caller()))
             }
             result => result,
         }

@@ -5,8 +5,9 @@ use std::thread::ThreadId;
 
 use fx_core::__closure_argument;
 
+use crate::module::InputDecl;
 use crate::trace::{ARGUMENT_NAMES, Traceable, check_arity};
-use crate::{Arg, Result, Tensor, Tree, Value, err};
+use crate::{Result, Tensor, Tree, Value, err};
 
 /// A closure that changes what it captures: see [`mutable`].
 pub struct Mutable<F> {
@@ -74,8 +75,8 @@ macro_rules! mutable_closure {
             fn name(&self) -> String {
                 "main".into()
             }
-            fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
-                vec![$((ARGUMENT_NAMES[$i].to_owned(), <$t as Tree>::structure())),*]
+            fn arguments(&self) -> Vec<InputDecl> {
+                vec![$(InputDecl::of::<$t>(ARGUMENT_NAMES[$i])),*]
             }
             fn is_mutable(&self) -> bool {
                 true

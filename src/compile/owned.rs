@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::Function;
 use crate::module::InputDecl;
 use crate::trace::Traceable;
-use crate::{Arg, Forward, Module, Result, Value};
+use crate::{Forward, Module, Result, Value};
 
 /// A module that belongs to its compiled function: see [`owned`].
 #[derive(Debug)]
@@ -41,9 +41,8 @@ impl<M: Forward> Traceable<ByOwned> for Owned<M> {
         self.0.type_name().to_owned()
     }
 
-    fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
-        let argument = |input: InputDecl| (input.name.into_owned(), input.structure);
-        self.0.inputs().into_iter().map(argument).collect()
+    fn arguments(&self) -> Vec<InputDecl> {
+        self.0.inputs()
     }
 
     fn root(&self) -> Option<&dyn Module> {

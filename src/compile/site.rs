@@ -3,19 +3,24 @@
 use std::fmt;
 
 use super::{Function, compile_at};
+use crate::module::InputDecl;
 use crate::trace::{Traceable, result_as};
 use crate::{Arg, Result, SourceLoc, Tree, Value};
+
+/// The name of an argument, and whether its type [takes symbols](Tree::takes_symbols).
+type SiteArgument = (&'static str, fn() -> bool);
 
 /// A function with the attribute [`compile`](macro@crate::compile).
 pub struct Site {
     name: &'static str,
-    arguments: &'static [&'static str],
+    arguments: &'static [SiteArgument],
     run: fn(&[Value]) -> Result<Value>,
 }
 
 impl fmt::Debug for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}({})", self.name, self.arguments.join(", "))
+        let names: Vec<&str> = self.arguments.iter().map(|(name, _)| *name).collect();
+        write!(f, "{}({})", self.name, names.join(", "))
     }
 }
 
@@ -31,9 +36,13 @@ impl Traceable<BySite> for Site {
         self.name.into()
     }
 
-    fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
+    fn arguments(&self) -> Vec<InputDecl> {
         // Its arguments are those of each call.
-        self.arguments.iter().map(|name| ((*name).to_owned(), Ok(Arg::Leaf(())))).collect()
+        let decl = |(name, takes_symbols): &SiteArgument| InputDecl {
+            takes_symbols: takes_symbols(),
+            ..InputDecl::new(*name, Ok(Arg::Leaf(())))
+        };
+        self.arguments.iter().map(decl).collect()
     }
 
     fn run(&self, args: &[Value]) -> Result<Value> {
@@ -45,7 +54,7 @@ impl Traceable<BySite> for Site {
 #[doc(hidden)]
 pub fn compiled(
     name: &'static str,
-    arguments: &'static [&'static str],
+    arguments: &'static [SiteArgument],
     run: fn(&[Value]) -> Result<Value>,
     place: SourceLoc,
 ) -> Compiled {

@@ -38,7 +38,7 @@ pub(super) struct Structures(BySignature<Structure>);
 
 impl Structures {
     pub(super) fn find(&self, inputs: &[Value]) -> Option<&Arc<Structure>> {
-        self.0.find(Inputs::Values(inputs))
+        self.0.find(Inputs::Values(inputs), &[])
     }
 
     /// Says why there is no plan for these arguments.
@@ -120,7 +120,7 @@ impl Structure {
 
     pub(super) fn new(inputs: &[Value]) -> Structure {
         Structure {
-            signature: Signature::of(inputs),
+            signature: Signature::of(inputs, &[]),
             identity: Arc::new(()),
             plans: Vec::new(),
             by_sizes: FxHashMap::default(),

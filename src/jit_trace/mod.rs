@@ -187,7 +187,8 @@ impl<T: Traceable<Marker>, Marker> JitTrace<T, Marker> {
     fn inspect_at(self, call: SourceLoc) -> Result<Traced> {
         let JitTrace { trace, examples, specs, ranges, levels, options } = self;
         let function = trace.function();
-        let names: Vec<String> = function.arguments().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<String> =
+            function.arguments().into_iter().map(|argument| argument.name.into_owned()).collect();
         check_names(&names, &specs, examples.len())?;
         let specs = specs
             .into_iter()

@@ -153,7 +153,7 @@ impl Dim {
         format!("{} {sign} {}", self.plain(), other.plain())
     }
 
-    fn value_at_hand(&self) -> Option<i64> {
+    pub(crate) fn value_at_hand(&self) -> Option<i64> {
         match &self.0 {
             Repr::Observed(observed) => Some(observed.value),
             _ => self.constant(),

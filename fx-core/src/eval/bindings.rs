@@ -91,8 +91,12 @@ impl Bindings {
             bail!(Shape, "expected {ty}, got {got}");
         }
         ty.shape.iter().zip(got.shape.iter()).try_for_each(|(dim, size)| {
-            self.bind_dim(dim, size)
-                .map_err(|error| err!(Shape, "expected {ty}, got {got}: {}", error.message()))
+            self.bind_dim(dim, size).map_err(|error| {
+                // Of sizes that a compiled function observes, people know the values.
+                let shown = |size: &Dim| size.value_at_hand().map_or_else(|| size.clone(), Dim::new);
+                let got = TensorType { dtype: got.dtype, shape: got.shape.iter().map(shown).collect() };
+                err!(Shape, "expected {ty}, got {got}: {}", error.message())
+            })
         })
     }
 
@@ -129,6 +133,15 @@ impl Bindings {
         if let (Some(symbol), [_]) = (dim.as_symbol(), &free[..])
             && !size.is_known()
         {
+            let outside = || {
+                let (name, range) = (symbol.name(), symbol.range());
+                let shown = size.value_at_hand().map_or_else(|| size.to_string(), |n| n.to_string());
+                err!(Shape, "{name} is {shown}, outside of its range {range}")
+            };
+            let is_less = size.less(&Dim::new(symbol.min())).is_yes();
+            if is_less || symbol.max().is_some_and(|max| Dim::new(max).less(size).is_yes()) {
+                return Err(outside());
+            }
             self.known.insert(Arc::from(symbol.name()), size.clone());
             return Ok(());
         }

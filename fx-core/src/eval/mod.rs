@@ -280,7 +280,12 @@ fn flatten(graph: &crate::Graph, tree: &Arg, value: &Value, out: &mut Vec<Value>
             Ok(())
         }
         (literal, value) => {
-            if literal.same_literal(value) {
+            let number = match value {
+                // A size that a compiled function observes is a number from here on.
+                Arg::Dim(size) => crate::lazy::follower().and_then(|follower| follower.size(size)),
+                _ => None,
+            };
+            if literal.same_literal(&number.map_or_else(|| value.clone(), Arg::Int)) {
                 return Ok(());
             }
             bail!(Structure, "the graph was specialised to {literal}, got {value}")
@@ -310,11 +315,17 @@ fn takes(declared: &TypeTree, value: &Value) -> bool {
 
 impl Forward for GraphModule {
     fn inputs(&self) -> Vec<InputDecl> {
+        let graph = self.graph();
+        let is_integer = |tree: &Arg| {
+            let ty = tree.leaf().and_then(|id| graph.node(*id).ok()?.ty());
+            matches!(ty, Some(Arg::Dim(_) | Arg::Leaf(Type::Int)))
+        };
         let decl = |input: &crate::Input| InputDecl {
             name: input.name.to_string().into(),
             structure: Ok(input.tree.map(&mut |_| ())),
+            takes_symbols: is_integer(&input.tree),
         };
-        self.graph().inputs().iter().map(decl).collect()
+        graph.inputs().iter().map(decl).collect()
     }
 
     fn output(&self) -> Result<Arg<()>> {

@@ -21,7 +21,7 @@ pub use field::Field;
 pub use state_cell::StateCell;
 pub use walk::{Named, NamedModule, collect_buffers, collect_modules, collect_parameters, display_tree};
 
-use crate::{Arg, Result, SourceLoc, Tensor, Value};
+use crate::{Arg, Result, SourceLoc, Tensor, Tree, Value};
 
 /// A trained tensor. Dereferences to its [`Tensor`].
 #[derive(Clone, Debug)]
@@ -200,12 +200,19 @@ pub struct InputDecl {
     pub name: Cow<'static, str>,
     /// Its structure, if its type determines it.
     pub structure: Result<Arg<()>>,
+    /// Whether it [takes symbols](Tree::takes_symbols) for integers.
+    pub takes_symbols: bool,
 }
 
 impl InputDecl {
-    /// Makes a declaration.
+    /// Makes the declaration of an argument that takes no symbols for integers.
     pub fn new(name: impl Into<Cow<'static, str>>, structure: Result<Arg<()>>) -> Self {
-        InputDecl { name: name.into(), structure }
+        InputDecl { name: name.into(), structure, takes_symbols: false }
+    }
+
+    /// Makes the declaration of an argument of a type.
+    pub fn of<T: Tree>(name: impl Into<Cow<'static, str>>) -> Self {
+        InputDecl { name: name.into(), structure: T::structure(), takes_symbols: T::takes_symbols() }
     }
 }
 

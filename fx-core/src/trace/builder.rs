@@ -26,7 +26,7 @@ pub trait Traceable<Marker> {
     /// Returns the name of the graph module.
     fn name(&self) -> String;
     /// Returns the arguments in order.
-    fn arguments(&self) -> Vec<(String, Result<Arg<()>>)>;
+    fn arguments(&self) -> Vec<InputDecl>;
     /// Returns the module whose members are parameters, buffers and sub-modules of the trace.
     fn root(&self) -> Option<&dyn Module> {
         None
@@ -47,9 +47,8 @@ impl<M: Forward> Traceable<ByModule> for &M {
     fn name(&self) -> String {
         self.type_name().to_owned()
     }
-    fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
-        let argument = |input: InputDecl| (input.name.into_owned(), input.structure);
-        self.inputs().into_iter().map(argument).collect()
+    fn arguments(&self) -> Vec<InputDecl> {
+        self.inputs()
     }
     fn root(&self) -> Option<&dyn Module> {
         Some(self.as_module())
@@ -80,7 +79,7 @@ impl<F: Traceable<Marker>, Marker> Traceable<OfModule<Marker>> for WithModule<'_
     fn name(&self) -> String {
         self.module.type_name().to_owned()
     }
-    fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
+    fn arguments(&self) -> Vec<InputDecl> {
         self.function.arguments()
     }
     fn root(&self) -> Option<&dyn Module> {
@@ -277,7 +276,7 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
     pub fn record(&self, types: &[TypeTree], examples: &[Value]) -> Recording {
         let function = &self.function;
         let arguments = function.arguments();
-        let names = arguments.iter().map(|(name, _)| name.clone());
+        let names = arguments.iter().map(|argument| argument.name.clone().into_owned());
         let settings = Settings {
             specs: names.zip(types).map(|(name, ty)| (name, InputSpec::from(ty.clone()))).collect(),
             constants: Vec::new(),
@@ -328,9 +327,9 @@ impl InputSpecs {
 
     /// Returns the types of the arguments in order; [`Type::Any`] for those without a spec. Fails as
     /// [`TraceBuilder::build`] does.
-    pub fn types(&self, arguments: Vec<(String, Result<Arg<()>>)>) -> Result<Vec<TypeTree>> {
+    pub fn types(&self, arguments: Vec<InputDecl>) -> Result<Vec<TypeTree>> {
         self.0.check_names(&arguments)?;
-        let each = arguments.into_iter().map(|(name, structure)| {
+        let each = arguments.into_iter().map(|InputDecl { name, structure, .. }| {
             if self.0.specs.iter().any(|(other, _)| *other == name) {
                 self.0.argument_type(&name, structure)
             } else {
@@ -392,7 +391,7 @@ impl Settings {
     fn trace(
         &self,
         name: &str,
-        arguments: Vec<(String, Result<Arg<()>>)>,
+        arguments: Vec<InputDecl>,
         root: Option<&dyn Module>,
         run: &dyn Fn(&[Value]) -> Result<Value>,
         source: SourceLoc,
@@ -405,7 +404,7 @@ impl Settings {
     /// Begins a trace, and makes symbols for the arguments.
     fn begin(
         &self,
-        arguments: Vec<(String, Result<Arg<()>>)>,
+        arguments: Vec<InputDecl>,
         root: Option<&dyn Module>,
         source: SourceLoc,
         examples: Option<(&[Value], &Arc<Recorder>)>,
@@ -426,7 +425,7 @@ impl Settings {
             state.members = Arc::new(members);
         }
         let mut values = Vec::with_capacity(arguments.len());
-        for (name, structure) in arguments {
+        for InputDecl { name, structure, .. } in arguments {
             let ty = self.argument_type(&name, structure).map_err(|error| error.at(source.clone()))?;
             let tree = state.graph.structured_input(&name, &ty.structure()?)?;
             let example = examples.and_then(|examples| examples.get(values.len()));
@@ -451,7 +450,7 @@ impl Settings {
     fn record(
         &self,
         name: &str,
-        arguments: Vec<(String, Result<Arg<()>>)>,
+        arguments: Vec<InputDecl>,
         root: Option<&dyn Module>,
         run: &dyn Fn(&[Value]) -> Result<Value>,
         source: SourceLoc,
@@ -483,14 +482,9 @@ impl Settings {
     }
 
     /// Binds the symbols of the input specs to the sizes of the examples. Fails if an example does not fit.
-    fn bind(
-        &self,
-        arguments: &[(String, Result<Arg<()>>)],
-        examples: &[Value],
-        recorder: &Recorder,
-    ) -> Result<()> {
+    fn bind(&self, arguments: &[InputDecl], examples: &[Value], recorder: &Recorder) -> Result<()> {
         if arguments.len() != examples.len() {
-            let names: Vec<&str> = arguments.iter().map(|(name, _)| &**name).collect();
+            let names: Vec<&str> = arguments.iter().map(|argument| &*argument.name).collect();
             return Err(err!(
                 Argument,
                 "the function takes {} arguments, got {} examples",
@@ -501,7 +495,7 @@ impl Settings {
         }
         let mut bindings = Bindings::default();
         let mut types = Vec::new();
-        for ((name, structure), example) in arguments.iter().zip(examples) {
+        for (InputDecl { name, structure, .. }, example) in arguments.iter().zip(examples) {
             let ty = self.argument_type(name, structure.clone())?;
             bindings.bind(&ty, example).map_err(|error| {
                 Error::new(error.kind(), format!("the example of argument {name:?}: {}", error.message()))
@@ -516,8 +510,8 @@ impl Settings {
         Ok(())
     }
 
-    fn check_names(&self, arguments: &[(String, Result<Arg<()>>)]) -> Result<()> {
-        let names: Vec<&str> = arguments.iter().map(|(name, _)| &**name).collect();
+    fn check_names(&self, arguments: &[InputDecl]) -> Result<()> {
+        let names: Vec<&str> = arguments.iter().map(|argument| &*argument.name).collect();
         let given =
             self.specs.iter().map(|(name, _)| name).chain(self.constants.iter().map(|(name, _)| name));
         let mut seen: Vec<&str> = Vec::new();

@@ -1,7 +1,8 @@
 //! Closures as functions that can be traced.
 
 use super::builder::Traceable;
-use crate::{Arg, Result, Tensor, Tree, Value, bail};
+use crate::module::InputDecl;
+use crate::{Result, Tensor, Tree, Value, bail};
 
 /// Marks the arguments of closures for [`Traceable`].
 #[derive(Debug)]
@@ -100,8 +101,8 @@ macro_rules! closure {
             fn name(&self) -> String {
                 "main".into()
             }
-            fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
-                vec![$((ARGUMENT_NAMES[$i].to_owned(), <$t as Tree>::structure())),*]
+            fn arguments(&self) -> Vec<InputDecl> {
+                vec![$(InputDecl::of::<$t>(ARGUMENT_NAMES[$i])),*]
             }
             fn run(&self, args: &[Value]) -> Result<Value> {
                 check_arity(<[usize]>::len(&[$($i),*]), args.len())?;

@@ -89,6 +89,17 @@ impl Guard {
         Some(Guard::Sizes { left, sign, right, text: text.into(), at })
     }
 
+    /// Returns whether both hold for the same calls, as far as their texts tell.
+    pub(super) fn is_same(&self, other: &Guard) -> bool {
+        match (self, other) {
+            (Guard::Sizes { text, .. }, Guard::Sizes { text: other, .. }) => text == other,
+            (Guard::Read { of, value, .. }, Guard::Read { of: other_of, value: other, .. }) => {
+                of.is_same(other_of) && value.bits_eq(other)
+            }
+            _ => false,
+        }
+    }
+
     pub(super) fn holds(&self, walk: &Walk<'_>) -> bool {
         match self {
             Guard::Sizes { left, sign, right, .. } => {

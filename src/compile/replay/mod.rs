@@ -26,7 +26,7 @@ use super::report::{Code, Miss, PathReport, listed};
 use super::tell::{self, Told};
 use crate::Value;
 use crate::eval::Inputs;
-use crate::signature::{BySignature, Signature, Signed};
+use crate::signature::{BySignature, Open, Signature, Signed};
 pub(super) use path::{Results, Steps};
 use path::{Step, Walk};
 pub(super) use record::Recorder;
@@ -105,9 +105,14 @@ impl Replay {
     }
 
     /// Takes a path, as far as one fits the call.
-    pub(super) fn run(&self, args: Inputs<'_>, names: &[Arc<str>], counts: &CallCounts) -> Outcome {
+    pub(super) fn run(
+        &self,
+        args: Inputs<'_>,
+        (names, open): (&[Arc<str>], &Open),
+        counts: &CallCounts,
+    ) -> Outcome {
         let roots = self.roots();
-        let Some(root) = roots.find(args) else {
+        let Some(root) = roots.find(args, open) else {
             let missed = roots
                 .last()
                 .map(|root| Missed { reason: root.signature.difference(&args.values(), names), at: None });
@@ -121,7 +126,7 @@ impl Replay {
         if root.calls.is_check(n, self.every) {
             return follow(Steps::new(), None);
         }
-        let Some(mut walk) = Walk::new(args) else { return follow(Steps::new(), None) };
+        let Some(mut walk) = Walk::new(args, open) else { return follow(Steps::new(), None) };
         let mut edges = &root.edges;
         let mut taken: SmallVec<[&Step; 4]> = SmallVec::new();
         loop {

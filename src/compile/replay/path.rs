@@ -12,6 +12,7 @@ use super::guard::{self, Term};
 use super::tree::Place;
 use crate::eval::Inputs;
 use crate::rng::default_generator;
+use crate::signature::{Open, for_each_integer};
 use crate::{Arg, Array, Buffer, Op, Scalar, SourceLoc, Tensor, Value};
 
 /// A buffer. A clone of a [`Buffer`] is another one; a clone of this is the same one.
@@ -346,12 +347,18 @@ pub(super) struct Left {
 }
 
 impl<'a> Walk<'a> {
-    /// Begins with the tensors among the arguments, whose sizes are the first symbols. `None` if one has no value.
+    /// Begins with the tensors among the arguments, whose sizes are the first symbols; the integers of those that
+    /// are open follow. `None` if a tensor has no value.
     #[inline(always)]
-    pub(super) fn new(args: Inputs<'a>) -> Option<Walk<'a>> {
+    pub(super) fn new(args: Inputs<'a>, open: &Open) -> Option<Walk<'a>> {
         let mut walk = Walk::resumed(args, Symbols::new(), Steps::new())?;
         for array in &walk.tensors {
             walk.symbols.extend(array.shape().iter().map(|size| *size as i64));
+        }
+        if let Inputs::Values(values) = args {
+            for (arg, _) in values.iter().zip(open).filter(|(_, is_open)| **is_open) {
+                for_each_integer(arg, &mut |n| walk.symbols.push(n));
+            }
         }
         Some(walk)
     }

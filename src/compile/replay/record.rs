@@ -14,7 +14,7 @@ use super::guard::{Guard, Term, may_choose};
 use super::path::{Cell, Done, Input, Item, Number, Results, Source, Step, Steps, Symbols};
 use crate::lazy::{Call, Lazy, Link, Observer, Relation, SizeUse, with_observer};
 use crate::rng::{Generator, default_generator};
-use crate::signature::{Signature, size_name};
+use crate::signature::{Open, Signature, size_name};
 use crate::{Arg, Array, Buffer, Dim, Scalar, Shape, SourceLoc, Symbol, Tensor, TensorType, TypeTree, Value};
 
 /// Knows the sizes of a call's tensors, and notes on which relations it decides.
@@ -191,7 +191,7 @@ pub(in super::super) struct Recorder {
 impl Recorder {
     /// Begins a call with settled arguments, which are known by `arguments`, as buffers are by `buffers`.
     pub(in super::super) fn new(
-        args: &[Value],
+        (args, open): (&[Value], &Open),
         (arguments, buffers): (u64, u64),
         ahead: Steps,
         miss: Option<Missed>,
@@ -203,7 +203,7 @@ impl Recorder {
             n_forks: default_generator().forks(),
             generator: default_generator(),
             sizes: Arc::default(),
-            signature: Signature::of(args),
+            signature: Signature::of(args, open),
             ahead: ahead.into_iter().collect(),
             miss,
             difference: None,
@@ -229,6 +229,25 @@ impl Recorder {
                 lazy.watched(ty, link)
             }
             _ => lazy,
+        }
+    }
+
+    /// Returns an argument with symbols for the integers that [`for_each_integer`] visits. They are named by the
+    /// way to them: `x_sizes_0`.
+    pub(in super::super) fn integers(&self, arg: &Value, name: &str) -> Value {
+        let item = |(at, item)| self.integers(item, &format!("{name}_{at}"));
+        match arg {
+            Arg::Int(n) => Arg::Dim(self.sizes.open_number(name, *n)),
+            Arg::Tuple(items) => Arg::tuple(items.iter().enumerate().map(item)),
+            Arg::List(items) => Arg::list(items.iter().enumerate().map(item)),
+            Arg::Dict(entries) => {
+                let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+                Arg::dict(entries.iter().map(|(key, item)| {
+                    let key_name: String = key.chars().map(plain).collect();
+                    (&**key, self.integers(item, &format!("{name}_{key_name}")))
+                }))
+            }
+            other => other.clone(),
         }
     }
 

@@ -215,6 +215,12 @@ pub(super) fn grown(
                 list[at].node = node;
             }
             None => {
+                // A way whose guards are among those of another is for the calls of that, too.
+                if !may_change(step) {
+                    list.retain(|other| {
+                        !guards.iter().all(|guard| other.guards.iter().any(|known| known.is_same(guard)))
+                    });
+                }
                 if list.len() >= Replay::MOST {
                     list.remove(0);
                 }

@@ -164,8 +164,10 @@ impl Session {
         shared: &Shared,
         recorded: Option<(Steps, Option<Missed>)>,
     ) -> Result<Vec<Value>> {
-        let mut recorder = recorded
-            .and_then(|(done, missed)| Recorder::new(args, (self.arguments, self.buffers), done, missed));
+        let open = &shared.cache.open_arguments[..];
+        let mut recorder = recorded.and_then(|(done, missed)| {
+            Recorder::new((args, open), (self.arguments, self.buffers), done, missed)
+        });
         let mut wrap = |tensor: &Tensor, index: usize, name: &Arc<str>| {
             let array = match tensor.shared_array() {
                 Some(array) => array.clone(),
@@ -213,6 +215,13 @@ impl Session {
             }
             Some(leaf_names)
         };
+        if let Some(recorder) = &mut recorder {
+            for (at, value) in values.iter_mut().enumerate().filter(|(at, _)| open.get(*at) == Some(&true)) {
+                if value.leaf().is_none() {
+                    *value = recorder.integers(value, names.get(at).map_or("input", |name| &**name));
+                }
+            }
+        }
         let mut state = self.lock();
         state.argument_names = leaf_names;
         state.marks = marks;

@@ -138,7 +138,7 @@ fn a_saved_function_keeps_its_integers() {
 }
 
 /// Returns the arguments with another integer at a place among all integers; `None` if there are fewer.
-fn with_integer(args: &[Value], at: usize, change: i64) -> Option<Vec<Value>> {
+pub(super) fn with_integer(args: &[Value], at: usize, change: i64) -> Option<Vec<Value>> {
     let mut seen = 0;
     let mut is_there = false;
     let args = args.iter().map(|arg| {
@@ -160,7 +160,7 @@ fn with_integer(args: &[Value], at: usize, change: i64) -> Option<Vec<Value>> {
 }
 
 /// Applies an operation to arguments in schema order, with the same random numbers each time.
-fn apply(op: Op, args: &[Value]) -> Result<Value> {
+pub(super) fn apply(op: Op, args: &[Value]) -> Result<Value> {
     let (args, kwargs) = op.spell(args);
     let kwargs: Vec<(&str, Value)> = kwargs.iter().map(|(key, arg)| (&**key, arg.clone())).collect();
     with_generator(&Generator::seeded(3), || fx::trace::apply(op, false, &args, &kwargs))

@@ -5,6 +5,7 @@ mod integers;
 mod narrow;
 mod programs;
 mod pure;
+mod pure_integers;
 mod random;
 mod reuse;
 mod stored;

@@ -133,7 +133,7 @@ fn each_changed_argument_is_one_miss_with_its_reason() {
         ("argument x3[0]: none, got a tensor", &|args| args.3 = Some(x())),
         ("argument x3[1]: \"exact\", got \"fast\"", &|args| args.4 = "fast".into()),
         ("argument x3[2]: false, got true", &|args| args.5 = true),
-        ("argument x3[3]: 3, got 4", &|args| args.6 = 4),
+        ("x3_3 == 3 does not hold, it is 4", &|args| args.6 = 4),
         ("argument x3[4]: 0.5, got 0.25", &|args| args.7 = 0.25),
     ];
     for (reason, change) in changes {
