@@ -10,8 +10,9 @@ impl GraphModule {
     /// Returns a copy for placeholders of these types, one each: symbolic sizes that they tell are numbers in
     /// arguments and types.
     ///
-    /// [`Type::Any`] stands for the declared type. Fails if a type contradicts the declared one; the error
-    /// names the argument. Parameters, buffers and sub-modules are those of this module.
+    /// [`Type::Any`] stands for the declared type. Fails if a type contradicts the declared one, or if its
+    /// symbols may have values that do; the error names the argument or size. Parameters, buffers and sub-modules
+    /// are those of this module.
     pub fn specialize(&self, inputs: &[TypeTree]) -> Result<GraphModule> {
         let placeholders = self.graph().placeholders();
         if placeholders.len() != inputs.len() {
@@ -32,6 +33,7 @@ impl GraphModule {
                 (given, _) => given.clone(),
             });
         }
+        bindings.check_decided()?;
         let mut special = self.snapshot();
         substitute(special.graph_mut(), &bindings)?;
         special.propagate_types(&types)?;

@@ -16,7 +16,7 @@ pub use state::{ExecutorState, PlanKind, PlanState, StructureState};
 
 use crate::signature::arguments;
 use crate::{Engine, Error, ErrorKind, GraphModule, Result, SourceLoc, Tensor, Tree, Value};
-use plans::{Structure, Structures, sizes_of};
+use plans::{Arguments, Structure, Structures};
 
 /// How many plans of each kind a structure of arguments has before the next kind is tried.
 ///
@@ -81,6 +81,7 @@ struct Options {
 /// ```
 pub struct Executor {
     module: GraphModule,
+    arguments: Arguments,
     options: Options,
     structures: ArcSwap<Structures>,
     /// Held while a plan is made, so that calls at the same time make it once.
@@ -99,6 +100,7 @@ impl Executor {
             most_plans: 64,
         };
         Executor {
+            arguments: Arguments::of(module.graph()),
             module,
             options,
             structures: ArcSwap::default(),
@@ -166,9 +168,10 @@ impl Executor {
     fn evaluate(&self, args: &[Value]) -> Result<Value> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let inputs = self.module.flatten_inputs(args)?;
-        if let Some(sizes) = sizes_of(&inputs) {
+        if let Some(sizes) = self.arguments.sizes(&inputs) {
             let structures = self.structures.load();
-            let found = structures.find(&inputs).and_then(|structure| structure.find(&sizes));
+            let found =
+                structures.find(&inputs, &self.arguments).and_then(|structure| structure.find(&sizes));
             if let Some(plan) = found {
                 plan.used.store(call, Ordering::Relaxed);
                 plan.hits.fetch_add(1, Ordering::Relaxed);
@@ -186,26 +189,20 @@ impl Executor {
     fn plan(&self, inputs: &[Value], sizes: &[i64], call: u64) -> Result<std::sync::Arc<plans::Plan>> {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let structures = self.structures.load_full();
-        let known = structures.find(inputs);
+        let known = structures.find(inputs, &self.arguments);
         // Another thread may have made it meanwhile.
         if let Some(plan) = known.and_then(|structure| structure.find(sizes)) {
             plan.hits.fetch_add(1, Ordering::Relaxed);
             return Ok(plan.clone());
         }
-        let names = self.module.graph().placeholders();
-        let names: Vec<String> = names
-            .into_iter()
-            .map(|id| {
-                self.module.graph().node(id).map_or_else(|_| String::new(), |node| node.name().to_owned())
-            })
-            .collect();
-        let structure = known.map_or_else(|| Structure::new(inputs), |known| Structure::clone(known));
-        let reason = structures.reason(inputs, sizes, &names);
+        let structure =
+            known.map_or_else(|| Structure::new(inputs, &self.arguments), |known| Structure::clone(known));
+        let reason = structures.reason(inputs, sizes, &self.arguments);
         let n_made = structure.made;
         let kind = self.options.strategy.next(n_made);
         let (structure, plan) = structure.with_plan(
             &self.module,
-            &names,
+            &self.arguments,
             (inputs, sizes),
             (kind, reason),
             &self.options,
@@ -221,12 +218,14 @@ impl Executor {
     /// before it runs.
     pub fn warm_up(&self, args: &[Value]) -> Result<()> {
         let inputs = self.module.flatten_inputs(args)?;
-        let sizes = sizes_of(&inputs).ok_or_else(|| {
+        let sizes = self.arguments.sizes(&inputs).ok_or_else(|| {
             Error::new(ErrorKind::Argument, "a plan is made for tensors that have values")
                 .help("give tensors of the dtype and shape that calls will have")
         })?;
-        let is_known =
-            self.structures.load().find(&inputs).and_then(|structure| structure.find(&sizes)).is_some();
+        let structures = self.structures.load();
+        let structure = structures.find(&inputs, &self.arguments);
+        let is_known = structure.and_then(|structure| structure.find(&sizes)).is_some();
+        drop(structures);
         if !is_known {
             self.plan(&inputs, &sizes, self.calls.load(Ordering::Relaxed))?;
         }

@@ -10,26 +10,81 @@ use smallvec::SmallVec;
 use super::Options;
 use super::state::{PlanKind, PlanState, StructureState};
 use crate::eval::Inputs;
-use crate::signature::{BySignature, INDEXED, Signature, Signed, size_name};
+use crate::signature::{BySignature, INDEXED, Signature, Signed, for_each_integer, size_name};
 use crate::{
-    Compile, Dim, Error, ErrorKind, GraphModule, Program, Result, Symbol, Tensor, TensorType, Type, TypeTree,
-    Value,
+    Arg, Compile, Dim, Error, ErrorKind, Graph, GraphModule, Program, Result, Symbol, Tensor, TensorType,
+    Type, TypeTree, Value,
 };
 
-/// The sizes of all tensors among the arguments, in order.
+/// The sizes of all tensors among the arguments, and the integers that may be symbols, in order.
 pub(super) type Sizes = SmallVec<[i64; 16]>;
 
-/// Returns the sizes of the arguments; `None` if a tensor has no value.
-pub(super) fn sizes_of(inputs: &[Value]) -> Option<Sizes> {
-    let mut sizes = Sizes::new();
-    let mut is_complete = true;
-    for input in inputs {
-        input.for_each_leaf(&mut |tensor: &Tensor| match tensor.shared_array() {
-            Some(array) => sizes.extend(array.shape().iter().map(|size| *size as i64)),
-            None => is_complete = false,
-        });
+/// The arguments of a graph.
+pub(super) struct Arguments {
+    names: Vec<Arc<str>>,
+    /// The types that the graph declares.
+    types: Vec<Option<TypeTree>>,
+    /// The symbols of those that are integers.
+    integers: Vec<Option<Symbol>>,
+    /// Which are integers.
+    open: Vec<bool>,
+}
+
+impl Arguments {
+    pub(super) fn of(graph: &Graph) -> Arguments {
+        let nodes = graph.placeholders().into_iter().filter_map(|id| graph.node(id).ok());
+        let (names, types): (Vec<Arc<str>>, Vec<Option<TypeTree>>) =
+            nodes.map(|node| (Arc::from(node.name()), node.ty().cloned())).unzip();
+        let integer = |(name, ty): (&Arc<str>, &Option<TypeTree>)| {
+            let any = || Symbol::new(&**name).ranged(i64::MIN, None);
+            match ty {
+                Some(Arg::Dim(size)) => Some(size.as_symbol().cloned().unwrap_or_else(any)),
+                Some(Arg::Leaf(Type::Int)) => Some(any()),
+                _ => None,
+            }
+        };
+        let integers: Vec<Option<Symbol>> = names.iter().zip(&types).map(integer).collect();
+        Arguments { names, types, open: integers.iter().map(Option::is_some).collect(), integers }
     }
-    is_complete.then_some(sizes)
+
+    /// Returns the sizes of a call; `None` if a tensor has no value.
+    pub(super) fn sizes(&self, inputs: &[Value]) -> Option<Sizes> {
+        let mut sizes = Sizes::new();
+        let mut is_complete = true;
+        for (input, is_open) in inputs.iter().zip(&self.open) {
+            if *is_open {
+                for_each_integer(input, &mut |n| sizes.push(n));
+            }
+            input.for_each_leaf(&mut |tensor: &Tensor| match tensor.shared_array() {
+                Some(array) => sizes.extend(array.shape().iter().map(|size| *size as i64)),
+                None => is_complete = false,
+            });
+        }
+        is_complete.then_some(sizes)
+    }
+
+    /// Says which of its sizes a number of a call is.
+    fn place(&self, inputs: &[Value], at: usize) -> String {
+        let mut seen = 0;
+        for ((input, name), is_open) in inputs.iter().zip(&self.names).zip(&self.open) {
+            let mut integers = 0;
+            if *is_open {
+                for_each_integer(input, &mut |_| integers += 1);
+            }
+            seen += integers;
+            if at < seen {
+                return format!("input {name}");
+            }
+            for tensor in input.leaves() {
+                let rank = tensor.shared_array().map_or(0, |array| array.rank());
+                if at < seen + rank {
+                    return format!("input {name}: size of axis {}", at - seen);
+                }
+                seen += rank;
+            }
+        }
+        "a size".to_owned()
+    }
 }
 
 /// All plans, by the structure of the arguments.
@@ -37,20 +92,17 @@ pub(super) fn sizes_of(inputs: &[Value]) -> Option<Sizes> {
 pub(super) struct Structures(BySignature<Structure>);
 
 impl Structures {
-    pub(super) fn find(&self, inputs: &[Value]) -> Option<&Arc<Structure>> {
-        self.0.find(Inputs::Values(inputs), &[])
+    pub(super) fn find(&self, inputs: &[Value], arguments: &Arguments) -> Option<&Arc<Structure>> {
+        self.0.find(Inputs::Values(inputs), &arguments.open)
     }
 
     /// Says why there is no plan for these arguments.
-    pub(super) fn reason(&self, inputs: &[Value], sizes: &[i64], names: &[String]) -> String {
-        if let Some(structure) = self.find(inputs) {
-            return structure.reason(inputs, sizes, names);
+    pub(super) fn reason(&self, inputs: &[Value], sizes: &[i64], arguments: &Arguments) -> String {
+        if let Some(structure) = self.find(inputs, arguments) {
+            return structure.reason(inputs, sizes, arguments);
         }
         match self.0.last() {
-            Some(last) => {
-                let names: Vec<Arc<str>> = names.iter().map(|name| Arc::from(&**name)).collect();
-                last.signature.difference(inputs, &names)
-            }
+            Some(last) => last.signature.difference(inputs, &arguments.names),
             None => "first call".to_owned(),
         }
     }
@@ -118,9 +170,9 @@ impl Signed for Structure {
 impl Structure {
     const MOST_SEEN: usize = 16;
 
-    pub(super) fn new(inputs: &[Value]) -> Structure {
+    pub(super) fn new(inputs: &[Value], arguments: &Arguments) -> Structure {
         Structure {
-            signature: Signature::of(inputs, &[]),
+            signature: Signature::of(inputs, &arguments.open),
             identity: Arc::new(()),
             plans: Vec::new(),
             by_sizes: FxHashMap::default(),
@@ -159,22 +211,10 @@ impl Structure {
     }
 
     /// Says why no plan has these sizes.
-    fn reason(&self, inputs: &[Value], sizes: &[i64], names: &[String]) -> String {
+    fn reason(&self, inputs: &[Value], sizes: &[i64], arguments: &Arguments) -> String {
         let last = self.plans.get(self.last.load(Ordering::Relaxed)).or_else(|| self.plans.last());
         let Some(plan) = last else { return "the plan was dropped".to_owned() };
-        let place = |at: usize| {
-            let mut seen = 0;
-            for (input, name) in inputs.iter().zip(names) {
-                for tensor in input.leaves() {
-                    let rank = tensor.shared_array().map_or(0, |array| array.rank());
-                    if at < seen + rank {
-                        return format!("input {name}: size of axis {}", at - seen);
-                    }
-                    seen += rank;
-                }
-            }
-            "a size".to_owned()
-        };
+        let place = |at: usize| arguments.place(inputs, at);
         let mut values: SmallVec<[Option<i64>; 16]> = SmallVec::new();
         for (at, (size, got)) in plan.sizes.iter().zip(sizes).enumerate() {
             match *size {
@@ -200,7 +240,7 @@ impl Structure {
     pub(super) fn with_plan(
         mut self,
         module: &GraphModule,
-        names: &[String],
+        arguments: &Arguments,
         (inputs, sizes): (&[Value], &[i64]),
         (kind, reason): (PlanKind, String),
         options: &Options,
@@ -223,7 +263,7 @@ impl Structure {
             if *kind == PlanKind::Dynamic && pattern.symbols == 0 && tries.len() > at + 1 {
                 continue;
             }
-            let (types, shown) = types_of(inputs, names, &pattern, *kind);
+            let (types, shown) = types_of(inputs, arguments, &pattern, *kind);
             let program = module.specialize(&types).and_then(|module| module.into_program(options.engine));
             let program = match program {
                 Ok(program) => program,
@@ -307,10 +347,23 @@ struct Pattern {
     symbols: usize,
 }
 
+/// Returns a symbol of a plan, which has this name and range at first, or another name if that is taken.
+fn named(symbols: &mut [Option<Symbol>], at: u32, first: &Symbol) -> Symbol {
+    if let Some(known) = &symbols[at as usize] {
+        return known.clone();
+    }
+    let mut symbol = first.clone();
+    while symbols.iter().flatten().any(|other| other.name() == symbol.name()) {
+        symbol = Symbol::new(format!("{}_", symbol.name())).ranged(symbol.min(), symbol.max());
+    }
+    symbols[at as usize] = Some(symbol.clone());
+    symbol
+}
+
 /// Returns the types of the placeholders, and how they are shown.
 fn types_of(
     inputs: &[Value],
-    names: &[String],
+    arguments: &Arguments,
     pattern: &Pattern,
     kind: PlanKind,
 ) -> (Vec<TypeTree>, Vec<String>) {
@@ -318,17 +371,29 @@ fn types_of(
     let mut sizes = pattern.sizes.iter();
     let mut types = Vec::with_capacity(inputs.len());
     let mut shown = Vec::with_capacity(inputs.len());
-    for (input, name) in inputs.iter().zip(names) {
+    let declared = arguments.names.iter().zip(&arguments.types).zip(&arguments.integers);
+    for (input, ((name, declared), integer)) in inputs.iter().zip(declared) {
+        let declared = declared.as_ref().and_then(TypeTree::tensor);
+        if let (Arg::Int(n), Some(symbol)) = (input, integer) {
+            let ty = match sizes.next() {
+                Some(Size::Symbol(at)) => TypeTree::Dim(Dim::symbol(named(&mut symbols, *at, symbol))),
+                _ => TypeTree::Int(*n),
+            };
+            shown.push(format!("{name}: {ty}"));
+            types.push(if kind == PlanKind::General { TypeTree::Leaf(Type::Any) } else { ty });
+            continue;
+        }
         let mut part = 0;
         let ty: TypeTree = input.map(&mut |tensor: &Tensor| {
             let Some(array) = tensor.shared_array() else { return Type::Any };
             let shape = (0..array.rank()).map(|axis| match sizes.next() {
                 Some(Size::Symbol(at)) => {
-                    let named = || match part {
+                    let declared = declared.and_then(|ty| ty.shape.get(axis)?.as_symbol().cloned());
+                    let symbol = declared.unwrap_or_else(|| match part {
                         0 => Symbol::new(size_name(name, axis)),
                         part => Symbol::new(size_name(&format!("{name}_{part}"), axis)),
-                    };
-                    Dim::symbol(symbols[*at as usize].get_or_insert_with(named).clone())
+                    });
+                    Dim::symbol(named(&mut symbols, *at, &symbol))
                 }
                 Some(Size::Is(n)) => Dim::new(*n),
                 None => Dim::new(array.shape()[axis] as i64),

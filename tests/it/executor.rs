@@ -153,6 +153,53 @@ fn numbers_lists_and_absent_arguments() {
 }
 
 #[test]
+fn an_integer_is_a_symbol_of_a_plan() {
+    let step = |x: &Tensor, at: fx::Dim| x.narrow(0, at.clone(), 2).exp() + x.select(0, at);
+    let gm =
+        fx::trace(step).input("x", "f32[n, 4]").input("y", "<at>").dim("at", 0, Some(20)).build().unwrap();
+    let executor = Executor::new(gm.clone());
+    for (n, at) in [(9, 1), (9, 2), (9, 5), (9, 0), (9, 7), (4, 1), (30, 20), (12, 3)] {
+        check(&executor, &gm, &[Value::from(&filled(&[n, 4])), Arg::Int(at)]);
+    }
+    let told = executor.debug_state();
+    assert_eq!(told.structures.len(), 1, "{told}");
+    let plans = &told.structures[0].plans;
+    assert!(plans.len() <= 4, "{told}");
+    assert_eq!(plans[1].reason, "input y is 2, planned for 1");
+    assert_eq!(plans.last().unwrap().inputs, ["x: f32[n, 4]", "y: <at>"]);
+    for (n, at) in [(50, 21), (9, -1), (9, 8)] {
+        let args = [Value::from(&filled(&[n, 4])), Arg::Int(at)];
+        let (got, expected) = (executor.call_values(&args), gm.call_values(&args));
+        assert_eq!(got.unwrap_err().message(), expected.unwrap_err().message());
+    }
+}
+
+#[test]
+fn an_integer_may_be_a_size_or_have_its_name() {
+    let step = |x: &Tensor, at: fx::Dim| x.narrow(0, 0, at);
+    for spec in ["<n>", "<x0>"] {
+        let gm = fx::trace(step).input("x", "f32[n, 2]").input("y", spec).build().unwrap();
+        let executor = Executor::new(gm.clone());
+        for (n, at) in [(5, 5), (6, 6), (7, 7), (8, 8), (9, 4), (3, 3), (9, 2), (2, 1)] {
+            check(&executor, &gm, &[Value::from(&filled(&[n, 2])), Arg::Int(at)]);
+        }
+    }
+}
+
+#[test]
+fn sizes_that_the_graph_calls_equal_are_equal_in_every_plan() {
+    let total = |x: &Tensor, y: &Tensor| x.sum((), false) + y.sum((), false);
+    let gm = fx::trace(total).input("x", "f32[n]").input("y", "f32[n]").build().unwrap();
+    let executor = Executor::new(gm.clone()).strategy(FusionStrategy::new([]));
+    for n in 1..9 {
+        check(&executor, &gm, &[Value::from(&filled(&[n])), Value::from(&filled(&[n]))]);
+    }
+    let args = [Value::from(&filled(&[5])), Value::from(&filled(&[6]))];
+    let (got, expected) = (executor.call_values(&args), gm.call_values(&args));
+    assert_eq!(got.unwrap_err().message(), expected.unwrap_err().message());
+}
+
+#[test]
 fn the_limit_bounds_all_plans_together() {
     let gm = fx::symbolic_trace(|x: &Tensor| x - 1.0).unwrap();
     let strategy = FusionStrategy::new([(PlanKind::Static, 100)]);

@@ -9,6 +9,7 @@ mod compiled;
 mod compiled_models;
 mod conformance;
 mod costs;
+mod declared;
 mod dependencies;
 mod edit;
 mod engine;

@@ -370,14 +370,14 @@ impl Dim {
                     Atom::Call(call) => {
                         let (left, right) =
                             (call.left.substitute(replacement), call.right.substitute(replacement));
-                        Dim::call(call.function, &left, &right)
+                        observed::lift(|left, right| Dim::call(call.function, left, right), &left, &right)
                     }
                 };
                 for _ in 0..*power {
-                    product = polynomial::multiply(&product, &value);
+                    product = observed::lift(polynomial::multiply, &product, &value);
                 }
             }
-            sum = polynomial::add(&sum, &product);
+            sum = observed::lift(polynomial::add, &sum, &product);
         }
         sum
     }

@@ -55,6 +55,13 @@ pub(super) struct Observed {
     observer: Arc<dyn Observer>,
 }
 
+impl Observed {
+    /// Returns the value of another size, which its own value or the observer tells.
+    fn value_of(&self, size: &Dim) -> Option<i64> {
+        size.value_at_hand().or_else(|| size.eval(&|symbol| self.observer.value(symbol)).ok())
+    }
+}
+
 thread_local! {
     static OBSERVER: RefCell<Option<Arc<dyn Observer>>> = const { RefCell::new(None) };
     static IS_OBSERVED: Cell<bool> = const { Cell::new(false) };
@@ -167,7 +174,7 @@ pub(super) fn lift(function: impl Fn(&Dim, &Dim) -> Dim, left: &Dim, right: &Dim
         return function(left, right);
     };
     let size = function(left.plain(), right.plain());
-    let value = match (left.value_at_hand(), right.value_at_hand()) {
+    let value = match (observed.value_of(left), observed.value_of(right)) {
         (Some(a), Some(b)) => function(&Dim::new(a), &Dim::new(b)).constant(),
         _ => None,
     };
@@ -220,7 +227,9 @@ pub(super) fn decide(
     if truth != Truth::Unknown {
         return truth;
     }
-    let (Some(a), Some(b)) = (left.value_at_hand(), right.value_at_hand()) else { return Truth::Unknown };
+    let (Some(a), Some(b)) = (observed.value_of(left), observed.value_of(right)) else {
+        return Truth::Unknown;
+    };
     let text = text();
     for dim in [left, right] {
         if let Repr::Observed(side) = &dim.0 {

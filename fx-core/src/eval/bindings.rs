@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::dim::Truth;
 use crate::{Arg, Dim, Result, Symbol, Tensor, TensorType, Type, TypeTree, Value, bail, err};
 
 /// The values of symbolic sizes, bound by the shapes that arrive. In a graph that is traced again they may be
@@ -15,11 +16,23 @@ pub(crate) struct Bindings {
     unread: Vec<(Arc<str>, Tensor, i64)>,
     /// Sizes that tell no symbol and have symbols that are not bound yet, with what they are.
     unchecked: Vec<(Dim, Dim)>,
+    /// A declared size, and the expression of other symbols that may or may not be equal to it.
+    undecided: Option<(Dim, Dim)>,
 }
 
 impl Bindings {
     pub(crate) fn get(&self, symbol: &Symbol) -> Option<Dim> {
         self.known.get(symbol.name()).cloned()
+    }
+
+    /// Fails if a declared size may or may not be that of a type which was bound to it.
+    pub(crate) fn check_decided(&self) -> Result<()> {
+        match &self.undecided {
+            Some((dim, size)) => {
+                bail!(Shape, "{size} is not always the size {dim}, which the graph declares")
+            }
+            None => Ok(()),
+        }
     }
 
     /// Returns the value of a size, if all its symbols are bound.
@@ -66,6 +79,12 @@ impl Bindings {
                     }
                 }
             }
+            // Operations take numbers for tensors without axes.
+            (Arg::Leaf(Type::Tensor(ty)), Arg::Bool(_) | Arg::Int(_) | Arg::Float(_) | Arg::Dim(_))
+                if ty.rank() > 0 =>
+            {
+                bail!(Structure, "expected {ty}, got {value}")
+            }
             (Arg::Leaf(Type::Optional(_)), Arg::None) => Ok(()),
             (Arg::Leaf(Type::Optional(inner)), value) => self.bind(inner, value),
             (Arg::Dim(dim), Arg::Int(n)) => self.bind_dim(dim, &Dim::new(*n)),
@@ -87,16 +106,13 @@ impl Bindings {
     }
 
     fn bind_tensor(&mut self, ty: &TensorType, got: &TensorType) -> Result<()> {
+        let seen = || TensorType { dtype: got.dtype, shape: got.shape.iter().map(shown).collect() };
         if got.dtype != ty.dtype || got.rank() != ty.rank() {
-            bail!(Shape, "expected {ty}, got {got}");
+            bail!(Shape, "expected {ty}, got {}", seen());
         }
         ty.shape.iter().zip(got.shape.iter()).try_for_each(|(dim, size)| {
-            self.bind_dim(dim, size).map_err(|error| {
-                // Of sizes that a compiled function observes, people know the values.
-                let shown = |size: &Dim| size.value_at_hand().map_or_else(|| size.clone(), Dim::new);
-                let got = TensorType { dtype: got.dtype, shape: got.shape.iter().map(shown).collect() };
-                err!(Shape, "expected {ty}, got {got}: {}", error.message())
-            })
+            self.bind_dim(dim, size)
+                .map_err(|error| err!(Shape, "expected {ty}, got {}: {}", seen(), error.message()))
         })
     }
 
@@ -133,47 +149,56 @@ impl Bindings {
         if let (Some(symbol), [_]) = (dim.as_symbol(), &free[..])
             && !size.is_known()
         {
-            let outside = || {
-                let (name, range) = (symbol.name(), symbol.range());
-                let shown = size.value_at_hand().map_or_else(|| size.to_string(), |n| n.to_string());
-                err!(Shape, "{name} is {shown}, outside of its range {range}")
-            };
             let is_less = size.less(&Dim::new(symbol.min())).is_yes();
             if is_less || symbol.max().is_some_and(|max| Dim::new(max).less(size).is_yes()) {
-                return Err(outside());
+                let (name, range) = (symbol.name(), symbol.range());
+                bail!(Shape, "{name} is {}, outside of its range {range}", shown(size));
+            }
+            let is_above = symbol.max().is_none_or(|max| Dim::new(max).less(size).is_no());
+            if !is_above || !size.less(&Dim::new(symbol.min())).is_no() {
+                self.undecided.get_or_insert_with(|| (dim.clone(), size.clone()));
             }
             self.known.insert(Arc::from(symbol.name()), size.clone());
             return Ok(());
         }
         let rest = dim.substitute(&|symbol| self.get(symbol));
-        if free.is_empty() && rest.same(size).is_yes() {
-            return Ok(());
+        if free.is_empty() {
+            match rest.same(size) {
+                Truth::Yes => return Ok(()),
+                Truth::No => match (rest.value_at_hand(), size.value_at_hand()) {
+                    (Some(known), Some(_)) if dim.is_known() => {
+                        bail!(Shape, "a size is {}, expected {known}", shown(size))
+                    }
+                    (Some(known), Some(_)) => {
+                        bail!(Shape, "{dim} is {known} by the other sizes, got {}", shown(size))
+                    }
+                    _ => bail!(Shape, "{dim} cannot be {size}"),
+                },
+                Truth::Unknown => {
+                    self.undecided.get_or_insert_with(|| (dim.clone(), size.clone()));
+                    return Ok(());
+                }
+            }
         }
         let Some(size_known) = size.known() else {
-            if free.is_empty() && rest.same(size).is_no() {
-                bail!(Shape, "{dim} cannot be {size}");
-            }
+            self.undecided.get_or_insert_with(|| (dim.clone(), size.clone()));
             return Ok(());
         };
-        if let Some(known) = rest.known() {
-            if known == size_known {
-                return Ok(());
-            }
-            if dim.is_known() {
-                bail!(Shape, "a size is {size}, expected {known}");
-            }
-            bail!(Shape, "{dim} is {known} by the other sizes, got {size}");
-        }
         if let Some((symbol, value)) = rest.solve(size_known) {
             if value < symbol.min() || symbol.max().is_some_and(|max| value > max) {
                 bail!(Shape, "{} is {value}, outside of its range {}", symbol.name(), symbol.range());
             }
             self.known.insert(Arc::from(symbol.name()), Dim::new(value));
         } else if rest.linear().is_some() {
-            bail!(Shape, "no {dim} is {size}");
+            bail!(Shape, "no {dim} is {}", shown(size));
         } else {
             self.unchecked.push((dim.clone(), size.clone()));
         }
         Ok(())
     }
+}
+
+/// Returns a size as people know it: of one that a compiled function observes, the value.
+fn shown(size: &Dim) -> Dim {
+    size.value_at_hand().map_or_else(|| size.clone(), Dim::new)
 }

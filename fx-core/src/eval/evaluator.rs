@@ -57,9 +57,9 @@ impl Interpreter for Evaluator<'_> {
     fn placeholder(&mut self, node: NodeRef<'_>, input: Value) -> Result<Value> {
         self.start();
         if let Some(ty) = node.node.ty() {
-            self.bindings
-                .bind(ty, &input)
-                .map_err(|error| err!(Shape, "argument {:?}: {}", node.node.name(), error.message()))?;
+            self.bindings.bind(ty, &input).map_err(|error| {
+                Error::new(error.kind(), format!("argument {:?}: {}", node.node.name(), error.message()))
+            })?;
         }
         Ok(input)
     }

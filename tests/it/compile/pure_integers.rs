@@ -170,6 +170,14 @@ fn a_graph_with_an_integer_has_one_path() {
         let x = filled(&[n]);
         is_alike(f.run((x.clone(),)), rows.run((x,)));
     }
+    // Sizes that the graph calls equal are equal in each call.
+    let pair = fx::trace(|x: &Tensor, y: &Tensor| x.sum((), false) + y.sum((), false));
+    let pair = pair.input("x", "f32[n, m]").input("y", "f32[n + 1]").build().unwrap();
+    let f = compile(&pair).pure();
+    for (n, m, k) in [(2, 3, 3), (3, 3, 4), (4, 1, 5), (4, 1, 6), (4, 1, 4), (7, 2, 8)] {
+        let (x, y) = (filled(&[n, m]), filled(&[k]));
+        is_alike(f.run((x.clone(), y.clone())), pair.run((x, y)));
+    }
     let fixed = fx::trace(step).input("x", "f32[9, 4]").constant("y", 3).build().unwrap();
     let f = compile(&fixed).pure();
     let table = filled(&[9, 4]);
