@@ -11,7 +11,7 @@ mod text;
 pub(crate) use check::declared;
 #[doc(hidden)]
 pub use check::graphs;
-pub use check::{Checked, Report, Way, cases, check_case, check_folder};
+pub use check::{Checked, Report, Runtime, Way, cases, check_case, check_folder};
 pub(crate) use leaves::{CallKey, call_key};
 pub use leaves::{arguments, tensors};
 pub use operators::AtenOperators;

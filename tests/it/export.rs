@@ -244,7 +244,7 @@ fn archives_are_those_that_pytorch_ran() {
             (std::fs::read(&written).unwrap(), std::fs::read(path.with_extension("pt")).unwrap());
         std::fs::remove_file(written).unwrap();
         assert!(bytes == golden, "{name}: run tools/written_torchscript.py and look at the difference");
-        let engines = [fx::Engine::Eager, fx::Engine::Fused];
+        let engines = [fx::Engine::Eager, fx::Engine::Fused].map(Into::into);
         let checked = fx::script::check_case(path.with_extension("json"), &engines, &fx::registry());
         assert!(checked.passed() && checked.unlowered.is_none(), "{checked}");
         n += 1;

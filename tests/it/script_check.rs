@@ -7,7 +7,7 @@ use expect_test::expect;
 use fx::__test::Case;
 use fx::Arg;
 use fx::prelude::*;
-use fx::script::{AtenOperators, Way, cases, check_folder};
+use fx::script::{AtenOperators, Runtime, Way, cases, check_folder};
 use fx::torchscript::load::{Program, Session};
 use fx::torchscript::value::Value;
 use fx::{Engine, Result};
@@ -17,7 +17,8 @@ use fx::{Engine, Result};
 fn cases_give_the_results_of_pytorch() {
     let folder = std::env::var_os("FX_TORCHSCRIPT_CASES")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/torchscript"), PathBuf::from);
-    let report = check_folder(folder, &[Engine::Eager, Engine::Fused], &mut |_, _, _| {}).unwrap();
+    let runtimes = [Engine::Eager.into(), Engine::Fused.into(), Runtime::Compile, Runtime::Pure];
+    let report = check_folder(folder, &runtimes, &mut |_, _, _| {}).unwrap();
     assert!(report.passed() > 0 && report.failed() == 0, "{report}");
     assert!(report.programs.iter().any(|program| program.runs.iter().any(|(way, _)| *way == Way::Text)));
 }
@@ -26,7 +27,7 @@ fn cases_give_the_results_of_pytorch() {
 #[test]
 fn shipped_archives_give_the_results_of_pytorch() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/shipped");
-    let report = check_folder(folder, &[Engine::Eager], &mut |_, _, _| {}).unwrap();
+    let report = check_folder(folder, &[Engine::Eager.into()], &mut |_, _, _| {}).unwrap();
     assert!(report.passed() == 1 && report.failed() == 0, "{report}");
 }
 

@@ -11,8 +11,8 @@ use crate::output::{Bar, note_missing_compiler, print, print_json};
 /// Compare every program of a folder with PyTorch: each NAME.pt2 with the outputs in NAME.io.safetensors, and each
 /// NAME.pt with the calls in NAME.json
 ///
-/// A program of TorchScript runs in the virtual machine, and as graphs on the engines eager, fused and native
-/// where it can be lowered.
+/// A program of TorchScript runs in the virtual machine, and as graphs where it can be lowered: on the engines
+/// eager, fused and native, and as the functions compile and pure.
 #[derive(Args)]
 pub(crate) struct Check {
     /// The folder
@@ -52,7 +52,7 @@ impl Check {
             true => None,
             false => {
                 note_without_scripts(&self.engine);
-                Some(fx::script::check_folder(&self.dir, &script_engines(&engines), &mut show)?)
+                Some(fx::script::check_folder(&self.dir, &runtimes(&engines), &mut show)?)
             }
         };
         drop(bar);
@@ -72,7 +72,7 @@ impl Check {
 
 /// Prints a note if an engine is wanted that runs exported programs only.
 fn note_without_scripts(wanted: &[String]) {
-    let is_other = |name: &&String| name.parse::<fx::Engine>().is_err();
+    let is_other = |name: &&String| name.parse::<fx::script::Runtime>().is_err();
     let others: Vec<&str> = wanted.iter().filter(is_other).map(String::as_str).collect();
     if !others.is_empty() {
         eprintln!(
@@ -82,7 +82,7 @@ fn note_without_scripts(wanted: &[String]) {
     }
 }
 
-/// Returns the engines of these names that run graphs of TorchScript.
-fn script_engines(engines: &[check::Engine]) -> Vec<fx::Engine> {
+/// Returns what runs graphs of TorchScript among these.
+fn runtimes(engines: &[check::Engine]) -> Vec<fx::script::Runtime> {
     engines.iter().filter_map(|engine| engine.name().parse().ok()).collect()
 }

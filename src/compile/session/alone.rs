@@ -43,7 +43,11 @@ impl State {
 
 impl Session {
     /// Runs an operation by itself, after the operations before it.
-    pub(super) fn run_alone(&self, mut state: MutexGuard<'_, State>, call: &Call<'_>) -> Result<Value> {
+    pub(super) fn run_alone(&self, state: MutexGuard<'_, State>, call: &Call<'_>) -> Result<Value> {
+        drop(state);
+        // What the program before left out is wanted now.
+        self.settle_foreign(call)?;
+        let mut state = self.lock();
         let Some(recorder) = &mut state.recorder else {
             drop(state);
             return without_following(|| {

@@ -1,4 +1,4 @@
-//! A program that is lowered call by call, and run by an engine.
+//! A program that is lowered call by call, and run as graphs.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -8,11 +8,12 @@ use fx_script::load::Program;
 use fx_script::types::Type;
 use fx_script::value::Value;
 
+use super::Runtime;
 use super::case::Callee;
 use crate::import::{LoweringReport, TorchScript};
 use crate::module::collect_buffers;
 use crate::script::{CallKey, call_key};
-use crate::{Array, Compile, Engine, GraphModule, Result, Tensor, bail, err};
+use crate::{Array, Compile, GraphModule, Module, Result, Tensor, bail, err};
 
 /// Why a case was not run as graphs.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +34,7 @@ impl Unlowered {
 /// The graphs of a program: one for each method and kind of arguments.
 pub(super) struct Graphs<'a> {
     load: &'a dyn Fn() -> Result<Program>,
-    engine: Engine,
+    runtime: Runtime,
     graphs: Vec<Graph>,
     /// The buffers after the last call, by path: graphs of one program share them.
     state: HashMap<String, Tensor>,
@@ -45,20 +46,53 @@ pub(super) struct Graphs<'a> {
 struct Graph {
     method: String,
     key: CallKey,
-    program: crate::Program,
+    module: GraphModule,
+    run: Runner,
     report: LoweringReport,
     /// The names of the parameters.
     parameters: Vec<String>,
 }
 
+/// Runs a graph on the buffers of its module.
+type Runner = Box<dyn Fn(&[crate::Value]) -> Result<crate::Value>>;
+
+/// Makes a graph ready. A compiled function of a graph without a state is called three times, which records, runs
+/// what was recorded, and, if it is pure, replays; the results must have the same bits.
+fn runner(gm: &GraphModule, runtime: Runtime) -> Result<Runner> {
+    let function = || crate::compile(crate::compile::owned(gm.snapshot()));
+    let function = match runtime {
+        Runtime::Engine(engine) => {
+            let program = gm.snapshot().into_program(engine)?;
+            return Ok(Box::new(move |args| program.evaluate(args)));
+        }
+        Runtime::Compile => function(),
+        Runtime::Pure => function().pure(),
+    };
+    let calls = if gm.is_pure() { 3 } else { 1 };
+    Ok(Box::new(move |args| {
+        let first = function.call_values(args)?;
+        for call in 1..calls {
+            let again = function.call_values(args)?;
+            if !first.eq_by(&again, &|a: &Tensor, b: &Tensor| a.bits_eq(b)) {
+                bail!(
+                    Check,
+                    "call {} of the compiled function has another result than the first one",
+                    call + 1
+                );
+            }
+        }
+        Ok(first)
+    }))
+}
+
 impl<'a> Graphs<'a> {
     pub(super) fn new(
         load: &'a dyn Fn() -> Result<Program>,
-        engine: Engine,
+        runtime: Runtime,
         unlowered: &'a Unlowered,
         made: &'a dyn Fn(&GraphModule, &[crate::Value]),
     ) -> Graphs<'a> {
-        Graphs { load, engine, graphs: Vec::new(), state: HashMap::new(), unlowered, made }
+        Graphs { load, runtime, graphs: Vec::new(), state: HashMap::new(), unlowered, made }
     }
 
     /// Returns the number of the graph for a call.
@@ -78,9 +112,9 @@ impl<'a> Graphs<'a> {
         }
         let gm = lowered.into_module()?;
         (self.made)(&gm, &args.iter().map(Value::to_arg).collect::<Result<Vec<_>>>()?);
-        let program = gm.into_program(self.engine)?;
+        let run = runner(&gm, self.runtime)?;
         let method = method.to_owned();
-        self.graphs.push(Graph { method, key, program, report, parameters });
+        self.graphs.push(Graph { method, key, module: gm, run, report, parameters });
         Ok(self.graphs.len() - 1)
     }
 }
@@ -94,14 +128,14 @@ impl Callee for Graphs<'_> {
         let returns = unit.emit(&name)?.returns;
         let at = self.graph(method, &args)?;
         let graph = &self.graphs[at];
-        let buffers = || collect_buffers(graph.program.graph_module());
+        let buffers = || collect_buffers(&graph.module);
         for (path, buffer) in buffers() {
             if let Some(value) = self.state.get(&path) {
                 buffer.store(value.clone());
             }
         }
         let given = args.iter().map(Value::to_arg).collect::<Result<Vec<_>>>()?;
-        let result = Value::of(&graph.program.evaluate(&given)?)?;
+        let result = Value::of(&(graph.run)(&given)?)?;
         self.state.extend(buffers().into_iter().map(|(path, buffer)| (path, buffer.get())));
         if graph.report.written_inputs.is_empty() {
             return declared(&result, &returns);

@@ -5,6 +5,7 @@ mod graph;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use fx_script::load::{Program, Session};
 use fx_script::source::Source;
@@ -13,7 +14,7 @@ use self::case::Case;
 pub(crate) use self::graph::declared;
 use self::graph::{Graphs, Unlowered};
 use super::{AtenOperators, Script};
-use crate::{Engine, GraphModule, Registry, Result, bail, err};
+use crate::{Engine, Error, GraphModule, Registry, Result, bail, err};
 
 /// The outcome for a folder.
 #[derive(Debug, Default)]
@@ -42,18 +43,57 @@ pub enum Way {
     Machine,
     /// The virtual machine runs the text that the archive was made from.
     Text,
-    /// The methods are graphs, which an engine runs.
-    Graph(Engine),
+    /// The methods are graphs.
+    Graph(Runtime),
+}
+
+/// What runs graphs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runtime {
+    /// An engine.
+    Engine(Engine),
+    /// A function that [`compile`](crate::compile()) made of the graph.
+    Compile,
+    /// Such a function that is [pure](crate::compile::Function::pure).
+    Pure,
+}
+
+impl From<Engine> for Runtime {
+    fn from(engine: Engine) -> Runtime {
+        Runtime::Engine(engine)
+    }
+}
+
+/// Reads `compile`, `pure`, or the name of an engine. Fails for other names.
+impl FromStr for Runtime {
+    type Err = Error;
+    fn from_str(name: &str) -> Result<Runtime> {
+        match name {
+            "compile" => Ok(Runtime::Compile),
+            "pure" => Ok(Runtime::Pure),
+            name => name.parse().map(Runtime::Engine),
+        }
+    }
+}
+
+impl fmt::Display for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Runtime::Engine(engine) => engine.name(),
+            Runtime::Compile => "compile",
+            Runtime::Pure => "pure",
+        })
+    }
 }
 
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Way::Read => "read",
-            Way::Machine => "vm",
-            Way::Text => "text",
-            Way::Graph(engine) => engine.name(),
-        })
+        match self {
+            Way::Read => f.write_str("read"),
+            Way::Machine => f.write_str("vm"),
+            Way::Text => f.write_str("text"),
+            Way::Graph(runtime) => runtime.fmt(f),
+        }
     }
 }
 
@@ -125,7 +165,7 @@ impl fmt::Display for Report {
 /// name. Fails if the folder cannot be read; a case that fails is in the report.
 pub fn check_folder(
     folder: impl AsRef<Path>,
-    engines: &[Engine],
+    runtimes: &[Runtime],
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<Report> {
     let registry = crate::registry();
@@ -133,7 +173,7 @@ pub fn check_folder(
     let mut report = Report::default();
     for (at, case) in cases.iter().enumerate() {
         progress(at, cases.len(), &case.file_stem().unwrap_or_default().to_string_lossy());
-        report.programs.push(check_case(case, engines, &registry));
+        report.programs.push(check_case(case, runtimes, &registry));
     }
     Ok(report)
 }
@@ -155,8 +195,8 @@ pub fn cases(folder: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
 }
 
 /// Checks the case of a file `NAME.json`: in the virtual machine, as the text that it was made from, and as
-/// graphs on engines where it can be lowered. Failures are in what is returned.
-pub fn check_case(json: impl AsRef<Path>, engines: &[Engine], registry: &Registry) -> Checked {
+/// graphs where it can be lowered. Failures are in what is returned.
+pub fn check_case(json: impl AsRef<Path>, runtimes: &[Runtime], registry: &Registry) -> Checked {
     let path = json.as_ref();
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let mut checked = Checked { name, runs: Vec::new(), unlowered: None };
@@ -192,13 +232,13 @@ pub fn check_case(json: impl AsRef<Path>, engines: &[Engine], registry: &Registr
     }
     let unlowered = Unlowered::default();
     let read = || crate::import::torchscript(case.archive());
-    for &engine in engines {
-        let outcome = case.check(&program, &|| Ok(Graphs::new(&read, engine, &unlowered, &|_, _| {})));
+    for &runtime in runtimes {
+        let outcome = case.check(&program, &|| Ok(Graphs::new(&read, runtime, &unlowered, &|_, _| {})));
         checked.unlowered = unlowered.take();
         if checked.unlowered.is_some() {
             break;
         }
-        checked.runs.push((Way::Graph(engine), outcome.map_err(|error| error.to_string())));
+        checked.runs.push((Way::Graph(runtime), outcome.map_err(|error| error.to_string())));
     }
     checked
 }
@@ -210,7 +250,7 @@ pub fn graphs(json: impl AsRef<Path>, made: &dyn Fn(&GraphModule, &[crate::Value
     let case = Case::open(json.as_ref())?;
     let read = || crate::import::torchscript(case.archive());
     let unlowered = Unlowered::default();
-    case.check(&read()?, &|| Ok(Graphs::new(&read, Engine::Eager, &unlowered, made)))
+    case.check(&read()?, &|| Ok(Graphs::new(&read, Engine::Eager.into(), &unlowered, made)))
 }
 
 fn refused(outcome: Result<Session>) -> Result<()> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use fx::compile::{Code, Explanation, compile, mutable};
 use fx::prelude::*;
-use fx::{Arg, Result, Tensor};
+use fx::{Arg, GraphModule, Result, Tensor};
 
 use super::{filled, same, vector};
 
@@ -201,4 +201,42 @@ fn a_step_whose_results_nobody_uses_stays_a_step_of_its_path() {
     }
     assert!(keeps_its_promise(&f.explain()), "{}", f.explain());
     assert_eq!(f.counters().narrowed, 1, "{}", f.explain());
+}
+
+#[test]
+fn an_operation_that_runs_by_itself_takes_what_a_program_left_out() {
+    let text = "\
+graph main(%x: u8[n], %y: f32[n]) -> [f32[n], f32[n]] {
+  %both: [u8[n], f32[n]] = for_loop(2, @same, [%x, %y], [])
+  %first: u8[n] = getitem(%both, 0)
+  %second: f32[n] = getitem(%both, 1)
+  %for_loop: [list(u8[n]), u8[n]] = for_loop(4, @step, [[], %first], [%second, %y])
+  return [%second, %y]
+}
+graph same(%i: int, %a: u8[n], %b: f32[n]) -> [u8[n], f32[n]] {
+  return [%a, %b]
+}
+graph step(%i: int, %rows: list(u8[n]), %a: u8[n], %b: f32[n], %c: f32[n]) -> [list(u8[n]), u8[n]] {
+  %count: i64[] = full([], 3, dtype=i64)
+  %for_loop: [list(u8[n]), u8[n], f32[n]] = for_loop(%count, @inner, [[], %a, %c], [])
+  %rows_of: list(u8[n]) = getitem(%for_loop, 0)
+  %row: u8[n] = list_get(%rows_of, -1)
+  %list_push: list(u8[n]) = list_push(%rows, %row)
+  return [%list_push, %row]
+}
+graph inner(%i: int, %rows: list(u8[n]), %a: u8[n], %b: f32[n]) -> [list(u8[n]), u8[n], f32[n]] {
+  %rms_norm: f32[n] = rms_norm(%b, [<n>], eps=1e-5)
+  %list_push: list(u8[n]) = list_push(%rows, %a)
+  return [%list_push, %a, %b]
+}
+";
+    let gm = GraphModule::new("main", fx::parse(text).unwrap());
+    for n in [1, 3] {
+        let f = compile(&gm).pure();
+        let args = [Arg::Leaf(filled(&[n]).to(fx::DType::U8)), Arg::Leaf(filled(&[n]))];
+        let expected = gm.call_values(&args);
+        for _ in 0..12 {
+            same(&f.call_values(&args), &expected);
+        }
+    }
 }
