@@ -56,19 +56,22 @@ impl Arena {
         }
         let mut reuses = Vec::new();
         let mut owner: Vec<usize> = (0..n).collect();
+        // The last step in which a result took a place: one that nobody reads needs it no longer than this step.
+        let mut taken = vec![usize::MAX; n];
         for (i, step) in uses.iter().enumerate() {
             for &(from, to) in &step.reuses {
                 let is_free = bytes[from].is_some()
                     && bytes[from] == bytes[to]
                     && owner[to] == to
                     && !is_shared[from]
+                    && taken[owner[from]] != i
                     && lives[owner[from]].is_some_and(|life| life.to == step.time)
                     && lives[to].is_some_and(|life| life.from == step.time);
                 if !is_free {
                     continue;
                 }
                 let root = owner[from];
-                owner[to] = root;
+                (owner[to], taken[root]) = (root, i);
                 if let (Some(to), Some(life)) = (lives[to], &mut lives[root]) {
                     life.to = to.to;
                 }
@@ -207,6 +210,19 @@ mod tests {
         assert!(n_concurrent > 500, "{n_concurrent} steps run beside others");
         assert!(reused > 100, "{reused} results take the place of an operand");
         assert!(total as f64 <= 1.05 * bound as f64, "{total} bytes, at least {bound} are needed");
+    }
+
+    #[test]
+    fn results_of_one_step_that_nobody_reads_lie_apart() {
+        let uses = [
+            Use { time: 0, touches: vec![0], reuses: Vec::new() },
+            Use { time: 1, touches: vec![0, 1, 2, 3], reuses: vec![(0, 1), (0, 2), (0, 3)] },
+        ];
+        let arena = Arena::plan(&[Some(64); 4], &uses);
+        let mut places: Vec<usize> = arena.places[1..].iter().map(|place| place.unwrap()).collect();
+        assert_eq!((places[0], arena.reuses.as_slice()), (arena.places[0].unwrap(), &[(1, 0, 1)][..]));
+        places.sort_unstable();
+        assert_eq!(places, [0, 64, 128]);
     }
 
     #[test]

@@ -156,3 +156,40 @@ fn paths_that_share_a_module_share_its_state_on_every_engine() {
     assert_eq!(two_calls(&|| gm.clone().call(&x).unwrap()), [2.0, 2.0], "the state of the original stayed");
     assert_eq!(two_calls(&|| gm.call(&x).unwrap()), [2.0, 6.0]);
 }
+
+#[test]
+fn results_of_a_group_that_no_kernel_reads_lie_apart() {
+    // Statistics that move twice; a normalisation by those of the batch does not read them.
+    let text = "\
+graph main(%x: f32[2, 4, 3], %mean: f32[4], %var: f32[4]) -> (f32[2, 4, 3], f32[4], f32[4]) {
+  %rows: f32[4, 2, 3] = transpose(%x, 0, 1)
+  %flat: f32[4, 6] = flatten(%rows, start_dim=1)
+  %m: f32[4] = mean(%flat, dim=1)
+  %m_part: f32[4] = mul(%m, 0.1)
+  %v: f32[4] = var(%flat, dim=1)
+  %v_part: f32[4] = mul(%v, 0.1)
+  %mean_old: f32[4] = mul(%mean, 0.9)
+  %mean_1: f32[4] = add(%mean_old, %m_part)
+  %var_old: f32[4] = mul(%var, 0.9)
+  %var_1: f32[4] = add(%var_old, %v_part)
+  %y: f32[2, 4, 3] = batch_norm(%x, %mean_1, %var_1, training=true)
+  %m_again: f32[4] = mean(%flat, dim=1)
+  %m_more: f32[4] = mul(%m_again, 0.1)
+  %v_again: f32[4] = var(%flat, dim=1)
+  %v_more: f32[4] = mul(%v_again, 0.1)
+  %mean_mid: f32[4] = mul(%mean_1, 0.9)
+  %mean_2: f32[4] = add(%mean_mid, %m_more)
+  %var_mid: f32[4] = mul(%var_1, 0.9)
+  %var_2: f32[4] = add(%var_mid, %v_more)
+  return (%y, %mean_2, %var_2)
+}
+";
+    let gm = GraphModule::new("main", fx::parse(text).unwrap());
+    let x = fx::with_generator(&fx::Generator::seeded(7), || fx::randn([2, 4, 3]));
+    let args = [&x, &fx::zeros([4]), &fx::ones([4])].map(fx::Value::from);
+    let expected = gm.call_values(&args).unwrap();
+    let got = gm.compile(Engine::Fused).unwrap().call_values(&args).unwrap();
+    for (got, expected) in got.leaves().into_iter().zip(expected.leaves()) {
+        got.all_close(expected, 1e-6, 1e-6).unwrap();
+    }
+}
