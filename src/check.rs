@@ -89,19 +89,18 @@ fn followed(gm: &GraphModule, is_pure: bool) -> Runner {
         return Box::new(move |args| compiled(&gm).call_values(args));
     }
     let function = compiled(gm);
-    Box::new(move |args| {
-        let first = function.call_values(args)?;
-        for call in ["second", "third"] {
-            let again = function.call_values(args)?;
-            if !first.eq_by(&again, &|a: &Tensor, b: &Tensor| a.bits_eq(b)) {
-                bail!(
-                    Check,
-                    "the {call} call of the compiled function has another result than the first one"
-                );
-            }
+    Box::new(move |args| thrice(|| function.call_values(args)))
+}
+
+/// Makes a call of a compiled function three times. Fails if the results have not the same bits.
+pub(crate) fn thrice(call: impl Fn() -> Result<Value>) -> Result<Value> {
+    let first = call()?;
+    for number in ["second", "third"] {
+        if !first.eq_by(&call()?, &|a: &Tensor, b: &Tensor| a.bits_eq(b)) {
+            bail!(Check, "the {number} call of the compiled function has another result than the first one");
         }
-        Ok(first)
-    })
+    }
+    Ok(first)
 }
 
 /// Returns the engines that exist: `eager` calls the program, `interpreted` walks over its nodes, `passes`

@@ -55,15 +55,13 @@ pub(crate) fn for_each_integer(arg: &Value, visit: &mut dyn FnMut(i64)) {
     }
 }
 
-/// Returns an argument with `replace` in the place of the integers that [`for_each_integer`] visits.
-fn with_integers<L: Clone>(arg: &Arg<L>, replace: &mut dyn FnMut(i64) -> Arg<L>) -> Arg<L> {
-    match arg {
-        Arg::Int(n) => replace(*n),
-        Arg::Tuple(items) => Arg::tuple(items.iter().map(|item| with_integers(item, replace))),
-        Arg::List(items) => Arg::list(items.iter().map(|item| with_integers(item, replace))),
-        Arg::Dict(entries) => {
-            Arg::dict(entries.iter().map(|(key, item)| (&**key, with_integers(item, replace))))
-        }
+/// Returns what is expected with any integer in the place of those that [`for_each_integer`] visits.
+fn opened(expected: &Arg<Leaf>) -> Arg<Leaf> {
+    match expected {
+        Arg::Int(_) => Arg::Leaf(Leaf::Int),
+        Arg::Tuple(items) => Arg::tuple(items.iter().map(opened)),
+        Arg::List(items) => Arg::list(items.iter().map(opened)),
+        Arg::Dict(entries) => Arg::dict(entries.iter().map(|(key, item)| (&**key, opened(item)))),
         other => other.clone(),
     }
 }
@@ -88,7 +86,7 @@ impl Signature {
         let none = Leaf::Tensor { dtype: DType::Bool, rank: u8::MAX };
         let leaf = |tensor: &Tensor| tensor.shared_array().map_or(none, |array| Leaf::of(array));
         let types = args.iter().enumerate().map(|(at, arg)| match arg.map(&mut { leaf }) {
-            arg if is_open(open, at) => with_integers(&arg, &mut |_| Arg::Leaf(Leaf::Int)),
+            arg if is_open(open, at) => opened(&arg),
             arg => arg,
         });
         Signature { args: types.collect(), hash: hash_of(args, open) }
@@ -190,22 +188,31 @@ impl std::fmt::Display for Signature {
 /// Hashes arguments so that those with one signature hash alike.
 fn hash_of(args: &[Value], open: &Open) -> u64 {
     let mut hasher = FxHasher::default();
-    let mut hash = |arg: &Value| {
-        arg.hash_by(&mut hasher, &mut |tensor, hasher| {
+    for (at, arg) in args.iter().enumerate() {
+        hash_argument(arg, is_open(open, at), &mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Hashes an argument, without the values of its integers if it is open.
+fn hash_argument(arg: &Value, is_open: bool, hasher: &mut FxHasher) {
+    match arg {
+        Arg::Int(_) if is_open => {}
+        Arg::Tuple(items) | Arg::List(items) if is_open => {
+            hasher.write_usize(items.len());
+            items.iter().for_each(|item| hash_argument(item, true, hasher));
+        }
+        Arg::Dict(entries) if is_open => entries.iter().for_each(|(key, item)| {
+            hasher.write(key.as_bytes());
+            hash_argument(item, true, hasher);
+        }),
+        arg => arg.hash_by(hasher, &mut |tensor, hasher| {
             if let Some(array) = tensor.shared_array() {
                 hasher.write_u8(array.dtype() as u8);
                 hasher.write_u8(array.rank() as u8);
             }
-        });
-    };
-    for (at, arg) in args.iter().enumerate() {
-        match arg {
-            Arg::Leaf(_) => hash(arg),
-            arg if is_open(open, at) => hash(&with_integers(arg, &mut |_| Arg::Int(0))),
-            arg => hash(arg),
-        }
+        }),
     }
-    hasher.finish()
 }
 
 /// From so many entries on, an index finds them.

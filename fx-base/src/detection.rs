@@ -19,7 +19,7 @@ fn greater<T: Real>(a: T, b: T) -> T {
 }
 
 /// Writes which boxes `[n, 4]`, rows `x1, y1, x2, y2`, overlap none with a greater score by more than a share of
-/// their union, by decreasing score. Returns their number. `order` and `gone` hold an element for each box.
+/// their union, by decreasing score; and how many there are. `order` and `gone` hold an element for each box.
 pub fn nms<T: Real>(
     boxes: &[T],
     scores: &[T],
@@ -27,7 +27,8 @@ pub fn nms<T: Real>(
     order: &mut [i64],
     gone: &mut [bool],
     kept: &mut [i64],
-) -> usize {
+    count: &mut [i64],
+) {
     let n = scores.len();
     let (order, gone) = (&mut order[..n], &mut gone[..n]);
     for (i, at) in order.iter_mut().enumerate() {
@@ -64,7 +65,7 @@ pub fn nms<T: Real>(
             gone[j] = (common / (area(a) + area(b) - common)).to_f64() > threshold;
         }
     }
-    found
+    count[0] = found as i64;
 }
 
 /// Images `[count, channels, height, width]`, and the bins into which their regions are divided. A region is a row

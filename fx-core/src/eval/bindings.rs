@@ -149,13 +149,13 @@ impl Bindings {
         if let (Some(symbol), [_]) = (dim.as_symbol(), &free[..])
             && !size.is_known()
         {
-            let is_less = size.less(&Dim::new(symbol.min())).is_yes();
-            if is_less || symbol.max().is_some_and(|max| Dim::new(max).less(size).is_yes()) {
+            let below = size.less(&Dim::new(symbol.min()));
+            let above = symbol.max().map_or(Truth::No, |max| Dim::new(max).less(size));
+            if below.is_yes() || above.is_yes() {
                 let (name, range) = (symbol.name(), symbol.range());
                 bail!(Shape, "{name} is {}, outside of its range {range}", shown(size));
             }
-            let is_above = symbol.max().is_none_or(|max| Dim::new(max).less(size).is_no());
-            if !is_above || !size.less(&Dim::new(symbol.min())).is_no() {
+            if !(below.is_no() && above.is_no()) {
                 self.undecided.get_or_insert_with(|| (dim.clone(), size.clone()));
             }
             self.known.insert(Arc::from(symbol.name()), size.clone());

@@ -78,12 +78,15 @@ fn nms_kernel(boxes: &Array, scores: &Array, threshold: f64) -> Result<Array> {
     let (boxes, scores) = (dense(boxes, wide)?, dense(scores, wide)?);
     let n = scores.shape()[0];
     let (mut order, mut gone, mut kept) = (vec![0; n], vec![false; n], vec![0; n]);
-    let found = in_float!(wide, T => {
+    let mut found = [0];
+    in_float!(wide, T => {
         let (boxes, scores) = (slice::<T>(&boxes), slice::<T>(&scores));
-        Ok::<_, fx_core::Error>(detection::nms(boxes, scores, threshold, &mut order, &mut gone, &mut kept))
+        detection::nms(boxes, scores, threshold, &mut order, &mut gone, &mut kept, &mut found);
+        Ok::<_, fx_core::Error>(())
     })?;
-    kept.truncate(found);
-    Array::from_vec(kept, &[found])
+    kept.truncate(found[0] as usize);
+    let n = kept.len();
+    Array::from_vec(kept, &[n])
 }
 
 /// Checks images and regions; returns the type of `[k, channels, height, width]`.

@@ -10,6 +10,7 @@ use fx_script::value::Value;
 
 use super::Runtime;
 use super::case::Callee;
+use crate::check::thrice;
 use crate::import::{LoweringReport, TorchScript};
 use crate::module::collect_buffers;
 use crate::script::{CallKey, call_key};
@@ -68,21 +69,10 @@ fn runner(gm: &GraphModule, runtime: Runtime) -> Result<Runner> {
         Runtime::Compile => function(),
         Runtime::Pure => function().pure(),
     };
-    let calls = if gm.is_pure() { 3 } else { 1 };
-    Ok(Box::new(move |args| {
-        let first = function.call_values(args)?;
-        for call in 1..calls {
-            let again = function.call_values(args)?;
-            if !first.eq_by(&again, &|a: &Tensor, b: &Tensor| a.bits_eq(b)) {
-                bail!(
-                    Check,
-                    "call {} of the compiled function has another result than the first one",
-                    call + 1
-                );
-            }
-        }
-        Ok(first)
-    }))
+    Ok(match gm.is_pure() {
+        true => Box::new(move |args| thrice(|| function.call_values(args))),
+        false => Box::new(move |args| function.call_values(args)),
+    })
 }
 
 impl<'a> Graphs<'a> {

@@ -138,16 +138,14 @@ fn a_saved_function_keeps_its_integers() {
 }
 
 /// Returns the arguments with another integer at a place among all integers; `None` if there are fewer.
-pub(super) fn with_integer(args: &[Value], at: usize, change: i64) -> Option<Vec<Value>> {
+pub(super) fn with_integer(args: &[Value], at: usize, change: impl Fn(i64) -> Value) -> Option<Vec<Value>> {
     let mut seen = 0;
-    let mut is_there = false;
     let args = args.iter().map(|arg| {
         arg.try_rewrite(&mut |arg: &Value| {
             Ok(match arg {
                 Arg::Int(n) => {
                     seen += 1;
-                    is_there |= seen == at + 1;
-                    (seen == at + 1).then(|| Arg::Int(n.wrapping_add(change)))
+                    (seen == at + 1).then(|| change(*n))
                 }
                 Arg::Leaf(tensor) => Some(Arg::Leaf(tensor.clone())),
                 _ => None,
@@ -156,7 +154,21 @@ pub(super) fn with_integer(args: &[Value], at: usize, change: i64) -> Option<Vec
         .unwrap()
     });
     let args = args.collect();
-    is_there.then_some(args)
+    (seen > at).then_some(args)
+}
+
+/// Visits each integer of the samples of each row: the operation, its arguments, and which of the integers it is.
+pub(super) fn for_each_integer(mut visit: impl FnMut(Op, &[Value], usize)) {
+    let computes = |op: &Op| !op.effects.state && !op.effects.host;
+    for op in fx::registry().iter().filter(computes) {
+        for sample in fx::opcheck::samples(op).unwrap() {
+            let Ok(args) = op.bind(&sample.args, &sample.kwargs) else { continue };
+            let args: Vec<Value> = args.into_iter().collect();
+            (0..)
+                .take_while(|at| with_integer(&args, *at, Arg::Int).is_some())
+                .for_each(|at| visit(op, &args, at));
+        }
+    }
 }
 
 /// Applies an operation to arguments in schema order, with the same random numbers each time.
@@ -169,28 +181,16 @@ pub(super) fn apply(op: Op, args: &[Value]) -> Result<Value> {
 #[test]
 fn each_integer_of_each_row_may_vary() {
     const CHANGES: [i64; 9] = [0, 1, 0, 2, -1, 1, 3, -2, -4];
-    let computes = |op: &Op| !op.effects.state && !op.effects.host;
-    for op in fx::registry().iter().filter(computes) {
-        for sample in fx::opcheck::samples(op).unwrap() {
-            let Ok(args) = op.bind(&sample.args, &sample.kwargs) else { continue };
-            let args: Vec<Value> = args.into_iter().collect();
-            for at in 0.. {
-                if with_integer(&args, at, 0).is_none() {
-                    break;
-                }
-                let f = compile(|change: i64| -> Result<Value> {
-                    apply(op, &with_integer(&args, at, change).expect("it is there"))
-                });
-                for change in CHANGES {
-                    let changed = with_integer(&args, at, change).expect("it is there");
-                    let got: Result<Value> = f.run((change,));
-                    let expected = apply(op, &changed);
-                    same(&got, &expected);
-                }
-                let told = f.explain();
-                let failed = |found: &fx::compile::Break| found.code == Code::C13;
-                assert!(!told.breaks.iter().any(failed), "{} {at}: {told}", op.name);
-            }
+    for_each_integer(|op, args, at| {
+        let changed =
+            |change: i64| with_integer(args, at, |n| Arg::Int(n.wrapping_add(change))).expect("it is there");
+        let f = compile(|change: i64| -> Result<Value> { apply(op, &changed(change)) });
+        for change in CHANGES {
+            let got: Result<Value> = f.run((change,));
+            same(&got, &apply(op, &changed(change)));
         }
-    }
+        let told = f.explain();
+        let failed = |found: &fx::compile::Break| found.code == Code::C13;
+        assert!(!told.breaks.iter().any(failed), "{} {at}: {told}", op.name);
+    });
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use fx::compile::{Code, compile};
 use fx::prelude::*;
-use fx::{Arg, GraphModule, Op, Value};
+use fx::{Arg, GraphModule, Value};
 
-use super::integers::{apply, with_integer};
+use super::integers::{apply, for_each_integer, with_integer};
 use super::{filled, same};
 
 /// A step with a table: some rows from a position on.
@@ -186,53 +186,22 @@ fn a_graph_with_an_integer_has_one_path() {
     }
 }
 
-/// Returns the arguments with an integer that is greater by a symbol.
-fn with_symbol(args: &[Value], at: usize, change: &Dim) -> Vec<Value> {
-    let mut seen = 0;
-    let args = args.iter().map(|arg| {
-        arg.try_rewrite(&mut |arg: &Value| {
-            Ok(match arg {
-                Arg::Int(n) => {
-                    seen += 1;
-                    (seen == at + 1).then(|| Arg::dim(change + *n))
-                }
-                Arg::Leaf(tensor) => Some(Arg::Leaf(tensor.clone())),
-                _ => None,
-            })
-        })
-        .unwrap()
-    });
-    args.collect()
-}
-
 #[test]
 fn each_integer_of_each_row_may_be_a_symbol_of_a_path() {
     const CHANGES: [i64; 7] = [0, 1, 0, 2, -1, 1, 3];
-    let computes = |op: &Op| !op.effects.state && !op.effects.host;
-    for op in fx::registry().iter().filter(computes) {
-        for sample in fx::opcheck::samples(op).unwrap() {
-            let Ok(args) = op.bind(&sample.args, &sample.kwargs) else { continue };
-            let args: Vec<Value> = args.into_iter().collect();
-            for at in 0.. {
-                if with_integer(&args, at, 0).is_none() {
-                    break;
-                }
-                let f =
-                    compile(|change: Dim| -> Result<Value> { apply(op, &with_symbol(&args, at, &change)) })
-                        .pure();
-                for change in CHANGES {
-                    let changed = with_integer(&args, at, change).expect("it is there");
-                    let got: Result<Value> = f.run((change,));
-                    match (&got, &apply(op, &changed)) {
-                        // The arguments that an error shows are those of its call.
-                        (Err(got), Err(expected)) => assert_eq!(got.kind(), expected.kind()),
-                        (got, expected) => same(got, expected),
-                    }
-                }
-                let told = f.explain();
-                let failed = |found: &fx::compile::Break| matches!(found.code, Code::C07 | Code::C13);
-                assert!(!told.breaks.iter().any(failed), "{} {at}: {told}", op.name);
+    for_each_integer(|op, args, at| {
+        let greater = |change: Dim| with_integer(args, at, |n| Arg::dim(&change + n)).expect("it is there");
+        let f = compile(|change: Dim| -> Result<Value> { apply(op, &greater(change)) }).pure();
+        for change in CHANGES {
+            let got: Result<Value> = f.run((change,));
+            match (&got, &apply(op, &greater(Dim::new(change)))) {
+                // The arguments that an error shows are those of its call.
+                (Err(got), Err(expected)) => assert_eq!(got.kind(), expected.kind()),
+                (got, expected) => same(got, expected),
             }
         }
-    }
+        let told = f.explain();
+        let failed = |found: &fx::compile::Break| matches!(found.code, Code::C07 | Code::C13);
+        assert!(!told.breaks.iter().any(failed), "{} {at}: {told}", op.name);
+    });
 }

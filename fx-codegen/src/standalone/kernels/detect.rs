@@ -1,22 +1,8 @@
-//! Detection: boxes that overlap, regions of images, and what a deformable convolution sees.
+//! Detection: all regions of images, and what a deformable convolution sees.
 
-use super::detection::{self, Grid};
+use super::detection::Grid;
 pub use super::detection::{Deformed, Regions};
 use super::math::Real;
-
-/// Writes the boxes `[n, 4]` that overlap none with a greater score by more than a share of their union, by
-/// decreasing score; and how many there are. `order` and `gone` hold a box each.
-pub fn nms<T: Real>(
-    boxes: &[T],
-    scores: &[T],
-    threshold: f64,
-    order: &mut [i64],
-    gone: &mut [bool],
-    kept: &mut [i64],
-    count: &mut [i64],
-) {
-    count[0] = detection::nms(boxes, scores, threshold, order, gone, kept) as i64;
-}
 
 /// Calls `run` with each region `[k, 5]`, the planes of its image, and where its results begin.
 fn each<T: Real>(

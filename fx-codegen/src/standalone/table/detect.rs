@@ -28,7 +28,7 @@ fn nms(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let written = |view: &View| vec![Piece::WriteView(view.clone())];
     let threshold = real(args.float("iou_threshold")?);
     l.call(
-        "detect::nms",
+        "detection::nms",
         vec![read(&boxes), read(&scores), threshold, order, gone, written(&kept), written(&found)],
     );
     let symbol = l.local("found", 0, n.bounds().1);
